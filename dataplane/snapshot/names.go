@@ -10,6 +10,7 @@ import (
 
 // Names formats and parses the keys of one job's objects: the one place that knows them.
 //
+//	<uid>/spec-<sha256>            a spec that the job runs or ran, with its plan
 //	<uid>/attempt-<n>              plan of attempt n (job.Deployment), created before it starts
 //	<uid>/shared/<attempt>-<n>-<sha256>   state files
 //	<uid>/chk-<n>/part-<attempt>-<node>   a node's share of checkpoint n
@@ -18,6 +19,10 @@ import (
 //	<uid>/retention-<n>            persisted retention plan made after checkpoint n
 //	jobs/<escaped name>/<uid>      the job's name → its uids
 type Names struct{ UID job.UID }
+
+// Spec is the key of a job spec and what the planner made of it; digest is the SHA-256 (hexadecimal) of the
+// spec, since a job that goes on from its latest checkpoint may bring another one.
+func (n Names) Spec(digest string) string { return fmt.Sprintf("%s/spec-%s", n.UID, digest) }
 
 // Attempt is the key of an attempt's plan.
 func (n Names) Attempt(a job.Attempt) string { return fmt.Sprintf("%s/attempt-%d", n.UID, a) }
