@@ -83,11 +83,20 @@ type Problems []Problem
 
 // Add appends a mistake at a place. An exact double is ignored, and so is everything beyond 200 mistakes.
 func (ps *Problems) Add(at Place, message, hint string) {
-	p := Problem{at.File, at.Line, at.Column, at.Path, message, hint}
+	p := Problem{at.File, at.Line, at.Column, clip(at.Path), clip(message), clip(hint)}
 	if len(*ps) >= maxProblems || slices.Contains(*ps, p) {
 		return
 	}
 	*ps = append(*ps, p)
+}
+
+// clip shortens what quotes a hostile document.
+func clip(s string) string {
+	const most = 400
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
 // Addf is Add with a formatted message and no hint.
