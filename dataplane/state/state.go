@@ -127,3 +127,9 @@ type Config struct {
 type Restorer interface {
 	Restore(ctx context.Context, from []checkpoint.OperatorState, down Downloader) error
 }
+
+// Pending is implemented by backends whose EndBatch copies frozen content in quanta. While Pending returns
+// true, a task that has no batch to work on calls EndBatch in a loop: Persist waits for the copying.
+type Pending interface {
+	Pending() bool
+}
