@@ -21,6 +21,7 @@ func (c *Control) ClaimAttempt(ctx context.Context, in ClaimInput) (Claim, error
 	if err != nil {
 		return Claim{}, classified(err)
 	}
+	defer beat(ctx, nil)()
 	for above := in.Above; ; {
 		look, err := surveyJob(ctx, s, n)
 		if err != nil {
@@ -29,10 +30,10 @@ func (c *Control) ClaimAttempt(ctx context.Context, in ClaimInput) (Claim, error
 		if !look.found {
 			return Claim{}, failure(TypeDamaged, fmt.Sprintf("no checkpoint of job %s is left in %s", in.Job.Name, s), FailureDetails{})
 		}
-		if in.OnlyIfNewest && look.attempt > in.Above {
+		if in.OnlyIfNewest && look.MaxAttempt > in.Above {
 			return Claim{Superseded: true}, nil
 		}
-		a, id := max(above, look.attempt)+1, look.decided+1
+		a, id := look.NextAttempt(above), look.ClaimID()
 		_, ours, err := decide(ctx, s, n, checkpoint.NewClaim(in.Job.Ref(a), id, look.newest.Floor))
 		if err != nil {
 			return Claim{}, classified(err)

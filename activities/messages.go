@@ -229,9 +229,8 @@ type SinksResult struct {
 
 // RetentionInput asks to retire what is no longer needed.
 type RetentionInput struct {
-	Job    Job              `json:"job"`
-	Latest job.CheckpointID `json:"latest"`
-	Keep   int              `json:"keep"`
+	Job  Job `json:"job"`
+	Keep int `json:"keep"`
 }
 
 // Retention is what was retired.

@@ -30,6 +30,7 @@ func (c *Control) PlaceAttempt(ctx context.Context, in PlaceInput) (Placed, erro
 	if err != nil {
 		return Placed{}, classified(err)
 	}
+	defer beat(ctx, nil)()
 	placement, all, err := c.place(ctx, in)
 	if err != nil {
 		return Placed{}, err

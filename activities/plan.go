@@ -18,6 +18,7 @@ import (
 // PlanJob validates the spec, refuses a start that would forget checkpoints, mints the job's uid (or finds
 // that of the life to go on with), and writes the spec object and the job's name into the store.
 func (c *Control) PlanJob(ctx context.Context, in PlanJobInput) (Planned, error) {
+	defer beat(ctx, nil)()
 	plan, err := c.plan(ctx, in)
 	if err != nil {
 		return Planned{}, err
@@ -172,11 +173,12 @@ func (c *Control) StartPosition(ctx context.Context, j Job) error {
 	if err != nil {
 		return classified(err)
 	}
+	defer beat(ctx, nil)()
 	_, err = readDecision(ctx, s, n, 0)
 	if err == nil {
 		return nil
 	}
-	if !errors.Is(err, snapshot.ErrNotFound) {
+	if !isNotFound(err) {
 		return classified(err)
 	}
 	prog, err := c.program(ctx, s, j)

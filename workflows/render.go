@@ -1,0 +1,111 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// maxRows is how many checkpoints the details show.
+const maxRows = 10
+
+// render is the job's current details: Markdown for the UI.
+func render(v Status, checkpoints []CheckpointRecord) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s**", v.State)
+	if v.Attempt > 0 {
+		fmt.Fprintf(&b, " · attempt %d", v.Attempt)
+	}
+	if n := len(v.Nodes); n > 0 {
+		fmt.Fprintf(&b, " on %s", plural(n, "node"))
+	}
+	fmt.Fprintf(&b, " · %s", plural(v.Restarts, "restart"))
+	if v.Summary != "" {
+		fmt.Fprintf(&b, "\n\n%s", line(v.Summary))
+	}
+	if v.WaitingFor != "" {
+		fmt.Fprintf(&b, "\n\nWaiting: %s", line(v.WaitingFor))
+	}
+	if v.LastFailure != "" {
+		fmt.Fprintf(&b, "\n\nLast failure: %s", line(v.LastFailure))
+	}
+	for _, w := range v.Warnings {
+		fmt.Fprintf(&b, "\n\nWarning: %s", line(w))
+	}
+	if len(checkpoints) > 0 {
+		b.WriteString("\n\n| checkpoint | result | at (UTC) | took | state | uploaded | records | lag |\n|--:|---|---|--:|--:|--:|--:|--:|\n")
+		for _, c := range checkpoints[:min(len(checkpoints), maxRows)] {
+			b.WriteString(row(c))
+		}
+	}
+	return b.String()
+}
+
+func row(c CheckpointRecord) string {
+	result := c.Result
+	if c.Final {
+		result += ", final"
+	}
+	if c.Reason != "" {
+		result += ": " + cell(c.Reason)
+	}
+	return fmt.Sprintf("| %d | %s | %s | %s | %s | %s | %d | %s |\n", c.ID, result, c.At.UTC().Format("15:04:05"),
+		millis(c.TookMs), size(c.Stats.Bytes), size(c.Stats.Uploaded), c.Stats.Records, lag(c.Stats.LagRecords))
+}
+
+// brief is a checkpoint in a few words, for the timer that follows it.
+func brief(c CheckpointRecord) string {
+	if c.Result == Committed || c.Result == Durable {
+		return fmt.Sprintf("after checkpoint %d · %s · %s", c.ID, size(c.Stats.Bytes), millis(c.TookMs))
+	}
+	return fmt.Sprintf("after checkpoint %d · %s", c.ID, c.Result)
+}
+
+// size formats bytes in binary units: 1.3 MiB.
+func size(n int64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, unit := float64(n)/1024, 0
+	for f >= 1024 && unit < 4 {
+		f, unit = f/1024, unit+1
+	}
+	return fmt.Sprintf("%.1f %s", f, [...]string{"KiB", "MiB", "GiB", "TiB", "PiB"}[unit])
+}
+
+func millis(ms int64) string {
+	if ms < 10_000 {
+		return fmt.Sprintf("%d ms", ms)
+	}
+	return (time.Duration(ms) * time.Millisecond).Round(100 * time.Millisecond).String()
+}
+
+func lag(records int64) string {
+	if records < 0 {
+		return "?"
+	}
+	return fmt.Sprint(records)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// line keeps text to one paragraph of bounded length.
+func line(text string) string { return clip(strings.Join(strings.Fields(text), " "), 600) }
+
+// cell is line for a table cell.
+func cell(text string) string {
+	return clip(strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", "\\|"), 160)
+}
+
+func clip(text string, most int) string {
+	r := []rune(text)
+	if len(r) <= most {
+		return text
+	}
+	return string(r[:most-1]) + "…"
+}
