@@ -70,7 +70,7 @@ func (d *decoder) yamlDocument(data []byte) *yaml.Node {
 
 func (d *decoder) syntaxError(err error) {
 	m := yamlErrorLine.FindStringSubmatch(err.Error())
-	at := Place{File: d.file}
+	at := Place{File: d.file, Line: 1, Column: 1} // the parser names no line when it is the first
 	msg := err.Error()
 	if m != nil {
 		msg = m[2]
@@ -78,7 +78,11 @@ func (d *decoder) syntaxError(err error) {
 			at.Line, at.Column = n, 1
 		}
 	}
-	d.failf(at, "", "no YAML: %s", strings.TrimSpace(msg))
+	hint := ""
+	if strings.Contains(msg, "did not find expected ',' or") {
+		hint = "inside braces and brackets quote what holds , [ ] { } or ?"
+	}
+	d.failf(at, hint, "no YAML: %s", strings.TrimSpace(msg))
 }
 
 // checkTree refuses the parts of YAML that are not in the language. It returns false where reading on makes

@@ -49,7 +49,17 @@ func (g schemaMaker) of(s *shape) map[string]any {
 		g.defs[s.def] = s.json
 		return map[string]any{"$ref": "#/$defs/" + s.def}
 	}
-	return maps.Clone(s.json)
+	m := maps.Clone(s.json)
+	if takesText(m) {
+		return m
+	}
+	return map[string]any{"anyOf": []any{m, map[string]any{"type": "string", "pattern": `^\$\{param:[^}]+\}$`}}}
+}
+
+// takesText says that any text fits, ${param:x} included.
+func takesText(m map[string]any) bool {
+	_, narrow := m["pattern"]
+	return m["anyOf"] != nil || m["type"] == "object" || m["type"] == "string" && !narrow
 }
 
 // escapePointer keeps a name valid in the fragment of a URI.
