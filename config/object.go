@@ -59,12 +59,12 @@ func objectOf[T any](o objectShape, place func(*T) *Place, check func(*decoder, 
 		shape: sh,
 		read: func(d *decoder, n *yaml.Node, at Place) (T, bool) {
 			var t T
+			if place != nil {
+				*place(&t) = at
+			}
 			if n.Kind != yaml.MappingNode {
 				d.notAMap(n, at, &o)
 				return t, false
-			}
-			if place != nil {
-				*place(&t) = at
 			}
 			written := readFields(d, n, at, &t, &o, fields)
 			if check != nil {
@@ -225,16 +225,7 @@ type word[T any] struct {
 // orWord lets a word stand in the place of an object: format: json. A word that is a key of the object is
 // that key with its defaults.
 func orWord[T any](c codec[T], place func(*T) *Place, words ...word[T]) codec[T] {
-	o := c.shape.object
-	var names []string
-	for _, w := range words {
-		names = append(names, w.text)
-	}
-	for _, f := range o.fields {
-		if f.shape.form == objectForm {
-			names = append(names, f.key)
-		}
-	}
+	names := wordNames(c.shape.object, words)
 	wordShape := &shape{form: scalarForm, kind: strings.Join(names, " \\| "), json: map[string]any{"enum": names}}
 	return codec[T]{
 		shape: &shape{form: anyForm, kind: wordShape.kind + " \\| map", alternatives: []*shape{wordShape, c.shape}},
@@ -255,27 +246,44 @@ func orWord[T any](c codec[T], place func(*T) *Place, words ...word[T]) codec[T]
 				return t, true
 			}
 			if !slices.Contains(names, s) {
-				d.unknownWord(s, at, append(names, objectKeys(o)...), o.planned)
+				d.unknownWord(s, at, append(slices.Clone(names), objectKeys(c.shape.object)...), c.shape.object.planned)
 				return t, false
 			}
 			return c.read(d, wordNode(s, n), at)
 		},
 		write: func(t T) any {
-			for _, w := range words {
-				if w.is(&t) {
-					return w.text
-				}
+			if i := slices.IndexFunc(words, func(w word[T]) bool { return w.is(&t) }); i >= 0 {
+				return words[i].text
 			}
 			return c.write(t)
 		},
 	}
 }
 
+// wordNames lists the words, then the keys that may stand without their settings.
+func wordNames[T any](o *objectShape, words []word[T]) []string {
+	var names []string
+	for _, w := range words {
+		names = append(names, w.text)
+	}
+	for _, f := range o.fields {
+		if f.bare() {
+			names = append(names, f.key)
+		}
+	}
+	return names
+}
+
+// bare says that the key may stand as a word: its value is an object that needs nothing.
+func (f fieldShape) bare() bool {
+	return f.shape.form == objectForm && !slices.ContainsFunc(f.shape.object.fields, func(f fieldShape) bool { return f.required })
+}
+
 // objectKeys are the keys that can only be written with a value, shown as {key}.
 func objectKeys(o *objectShape) []string {
 	var out []string
 	for _, f := range o.fields {
-		if f.shape.form != objectForm {
+		if !f.bare() {
 			out = append(out, "{"+f.key+": …}")
 		}
 	}

@@ -177,30 +177,18 @@ func expression() codec[Expr] {
 }
 
 func (d *decoder) expr(n *yaml.Node, at Place) (Expr, bool) {
-	if n.Kind == yaml.ScalarNode && !isNull(n) && paramPattern.FindString(n.Value) != n.Value {
-		s, ok := d.scalar(n, at, "an expression")
-		if ok && s.kind != textScalar {
-			d.failf(at, fmt.Sprintf("an expression is SQL in a string; write %q", s.text), "must be text")
-			ok = false
-		}
-		if !ok {
-			return Expr{}, false
-		}
-	} else if n.Kind != yaml.ScalarNode || isNull(n) {
-		_, ok := d.scalar(n, at, "an expression")
-		return Expr{}, ok
-	}
-	if len(n.Value) > maxText {
+	s, ok := d.scalar(n, at, "an expression")
+	switch {
+	case !ok:
+		return Expr{}, false
+	case s.kind != textScalar && !s.free:
+		d.failf(at, fmt.Sprintf("an expression is SQL in a string; write %q", s.text), "must be text")
+		return Expr{}, false
+	case len(n.Value) > maxText:
 		d.failf(at, "divide it over several steps", "longer than %d bytes", maxText)
 		return Expr{}, false
 	}
-	text, ok := d.replaceParams(n.Value, at, func(p *param, offset int) (string, bool) {
-		if insideQuotes(n.Value[:offset]) {
-			d.failf(at, "write it without quotes; it becomes a literal", "a param inside quotes")
-			return "", false
-		}
-		return p.literal(), true
-	})
+	text, ok := d.exprParams(n.Value, at)
 	switch {
 	case !ok:
 		return Expr{}, false
@@ -216,6 +204,17 @@ func (d *decoder) expr(n *yaml.Node, at Place) (Expr, bool) {
 		d.locate(&e, n)
 	}
 	return e, true
+}
+
+// exprParams replaces the params in an expression by literals.
+func (d *decoder) exprParams(text string, at Place) (string, bool) {
+	return d.replaceParams(text, at, func(p *param, offset int) (string, bool) {
+		if insideQuotes(text[:offset]) {
+			d.failf(at, "write it without quotes; it becomes a literal", "a param inside quotes")
+			return "", false
+		}
+		return p.literal(), true
+	})
 }
 
 // locate finds the text in the document, so that offsets into it become columns.

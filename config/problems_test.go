@@ -98,6 +98,10 @@ func TestProblems(t *testing.T) {
 		{"mode below delivery", "name: m", "name: m\ncheckpoint: {mode: at_least_once}", "j:12:3: sinks.k.delivery: exactly_once, but checkpoint.mode is at_least_once; write delivery: at_least_once, or remove checkpoint.mode"},
 		{"planned key", "name: m", "name: m\ncheckpoint: {alignment_timeout: 1s}", "j:2:14: checkpoint.alignment_timeout: unknown key (not available yet)"},
 
+		{"word with settings", "name: m", "name: m\nrestart: fixed", `j:2:10: restart: unknown value "fixed"; use none or backoff or {fixed: …} or {rate: …}`},
+		{"word typo", "name: m", "name: m\nrestart: nnoe", `j:2:10: restart: unknown value "nnoe"; did you mean none?`},
+		{"param in quotes", "name: m", "name: m\nparams: {p: x}\nsteps: {a: {from: s, where: \"b = '${param:p}'\"}}", "j:3:29: steps.a.where: a param inside quotes; write it without quotes; it becomes a literal\nj:10:1: steps: written twice, first in line 3; remove one"},
+
 		// documents
 		{"anchor", "name: m", "name: &a m", "j:1:7: name: anchors (&a) are not part of the language; write the value out where it is used"},
 		{"tag", "name: m", "name: !!str m", "j:1:7: name: tags (!!str) are not part of the language; remove it"},

@@ -11,7 +11,12 @@ func JobReference() string {
 	b.WriteString("# Job spec reference\n\n" +
 		"YAML 1.2 or JSON of one shape. Keys that are not listed here are refused. Durations are written `250ms`, `5s`, `1h30m`, `7d`; " +
 		"sizes `256MiB`; rates `1000/s`; an expr is SQL in a string. `${env:X}` and `${file:/path}` work in connector and format settings and are " +
-		"resolved on the node; `${param:x}` is applied when the spec is read.\n")
+		"resolved on the node; `${param:x}` is applied when the spec is read: a value of the type of its place, in an expr a literal.\n\n" +
+		"A **type** is " + "`" + strings.Join(typeNames[:len(typeNames)-2], "`, `") + "`, `decimal(12,2)` (quote it inside braces), `timestamp(3)` (an instant; " +
+		"no zone means UTC; 6 digits unless written), `{struct: {field: type}}`, or one of these in `optional<…>` or `{optional: …}`. Missing or null without " +
+		"optional is a bad record.\n\n" +
+		"**columns** are a list of `path`, `\"*\"`, `path.*`, `{name: expr}`, `{\"p_*\": path.*}` (prefix), or one map `{name: expr}`. A path is named by its last " +
+		"part; a named item replaces a star's column; other doubles are errors. An **input** is `name`, or `name.errors`.\n")
 	for _, o := range jobCodec().shape.objects() {
 		writeObject(&b, o)
 	}

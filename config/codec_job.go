@@ -312,21 +312,9 @@ func metadataOf() codec[[]MetadataColumn] {
 			}
 			var out []MetadataColumn
 			for _, p := range d.pairs(n, at) {
-				d.checkColumnName(p.key, p.keyPlace())
-				s, ok := d.plainText(p.value, p.at, "one of "+strings.Join(metadataKinds, ", "))
-				if !ok {
-					continue
+				if c, ok := d.metadataColumn(p); ok {
+					out = append(out, c)
 				}
-				c := MetadataColumn{Column: p.key, Kind: MetadataKind(s), At: p.at}
-				header, isHeader := strings.CutPrefix(s, "header.")
-				switch {
-				case isHeader && header != "":
-					c.Kind, c.Header = MetadataHeader, header
-				case isHeader || !slices.Contains(metadataKinds, s):
-					d.unknownWord(s, p.at, metadataKinds, nil)
-					continue
-				}
-				out = append(out, c)
 			}
 			return out, true
 		},
@@ -345,4 +333,22 @@ func metadataOf() codec[[]MetadataColumn] {
 			return ms
 		},
 	}
+}
+
+func (d *decoder) metadataColumn(p pair) (MetadataColumn, bool) {
+	nameOK := d.checkColumnName(p.key, p.keyPlace())
+	s, ok := d.plainText(p.value, p.at, "one of "+strings.Join(metadataKinds, ", "))
+	if !ok {
+		return MetadataColumn{}, false
+	}
+	c := MetadataColumn{Column: p.key, Kind: MetadataKind(s), At: p.at}
+	header, isHeader := strings.CutPrefix(s, "header.")
+	switch {
+	case isHeader && header != "":
+		c.Kind, c.Header = MetadataHeader, header
+	case isHeader || !slices.Contains(metadataKinds, s):
+		d.unknownWord(s, p.at, metadataKinds, nil)
+		return c, false
+	}
+	return c, nameOK
 }
