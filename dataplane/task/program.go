@@ -69,7 +69,7 @@ type Sink struct {
 }
 
 // TimeFunc computes the event time (µs) of the rows of a decoded batch into a column whose nulls are
-// records without one. It belongs to one subtask.
+// records without one. The column is kept with the batch and must not be used again. It belongs to one subtask.
 type TimeFunc func(b *batch.Batch) (*batch.Column, error)
 
 // Source is the head of a source vertex.
@@ -81,6 +81,8 @@ type Source struct {
 	// Branches says for each of the decoder's branches where its batches go. The time branch, if any, goes
 	// nowhere.
 	Branches [][]Target
+	// Schemas are what the batches of each branch carry: the decoded columns, then those of Metadata.
+	Schemas []*batch.Schema
 	// TimeBranch is the branch that NewTime reads, or −1 for sources without event time. It has no predicate,
 	// so that rows which no consumer wants still move the watermark.
 	TimeBranch int

@@ -32,7 +32,7 @@ func (h *sourceHead) eventTime(sp *sourceSplit, rs *format.Records, from int, ba
 	if h.spec.MaxAhead > 0 {
 		ahead = watermark.Add(time.Now().UnixMicro(), h.spec.MaxAhead.Microseconds())
 	}
-	times := col.Ints
+	times, cloned := col.Ints, false
 	newest := int64(watermark.None)
 	for i, n := 0, tb.Len(); i < n; i++ {
 		r := tb.Row(i)
@@ -45,6 +45,9 @@ func (h *sourceHead) eventTime(sp *sourceSplit, rs *format.Records, from int, ba
 				time.UnixMicro(times[r]).UTC().Format(time.RFC3339), h.spec.MaxAhead)})
 			continue
 		case times[r] > ahead:
+			if !cloned { // the column may be one of the record's own
+				times, cloned = slices.Clone(times), true
+			}
 			times[r] = ahead
 		}
 		newest = max(newest, times[r])
@@ -132,6 +135,27 @@ func setOrNull(c *batch.Column, i, n int, v []byte) {
 		return
 	}
 	c.SetBytes(i, v)
+}
+
+// metadata widens the decoded batches by the columns that the connector knows and fills them.
+func (h *sourceHead) metadata(batches []*batch.Batch, rs *format.Records, from, to int) error {
+	for i, b := range batches {
+		if s := h.spec.Schemas[i]; len(s.Fields) > len(b.Cols) {
+			cols := make([]batch.Column, len(s.Fields))
+			copy(cols, b.Cols)
+			for c := len(b.Cols); c < len(cols); c++ {
+				cols[c].Type = s.Fields[c].Type
+			}
+			b.Cols = cols
+		}
+		b.Schema = h.spec.Schemas[i]
+	}
+	for _, m := range h.spec.Metadata {
+		if err := fillMetadata(&batches[m.Branch].Cols[m.Column], m.Kind, rs, from, to); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fillMetadata fills a column with a property of the records [from, to).

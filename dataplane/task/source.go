@@ -310,6 +310,9 @@ func (h *sourceHead) chunk(sp *sourceSplit, rs *format.Records, from, to int) er
 	if err != nil {
 		return fmt.Errorf("source %s: %s: %w", h.spec.UID, rs.Split, err)
 	}
+	if err := h.metadata(batches, rs, from, to); err != nil {
+		return err
+	}
 	if h.time != nil {
 		if err := h.eventTime(sp, rs, from, batches); err != nil {
 			return err
@@ -317,11 +320,6 @@ func (h *sourceHead) chunk(sp *sourceSplit, rs *format.Records, from, to int) er
 	}
 	if len(h.bad) > 0 {
 		if err := h.refuse(rs, from, batches); err != nil {
-			return err
-		}
-	}
-	for _, m := range h.spec.Metadata {
-		if err := fillMetadata(&batches[m.Branch].Cols[m.Column], m.Kind, rs, from, to); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,65 @@
+# Weir. `make` checks everything that needs no services; see CONTRIBUTING.md.
+
+GO      ?= go
+BIN     := $(shell $(GO) env GOPATH)/bin
+TEMPORAL_VERSION := v1.5.1
+VERSITY_VERSION  := v1.8.0
+LINT_VERSION     := v2.15.0
+CHECK_VERSION    := v0.6.0
+
+export PATH := $(BIN):$(PATH)
+
+.PHONY: all build demo dev test unit race e2e sim lint arch check tools tool-temporal tool-versitygw tool-lint clean
+
+all: build lint arch unit
+
+build:
+	$(GO) build -trimpath -o bin/weir ./cmd/weir
+
+## The main job on embedded defaults: three workers, SIGKILLs, and the proof that nothing was lost or doubled.
+demo: build tool-temporal
+	bin/weir demo
+
+dev: build tool-temporal
+	bin/weir dev
+
+## Every test: pure, in process, with real services, and over processes that are killed.
+test: build tools
+	WEIR_REQUIRE_REAL=1 WEIR_BINARY=$(CURDIR)/bin/weir $(GO) test -timeout 14m ./...
+
+unit:
+	$(GO) test -short ./...
+
+race:
+	$(GO) test -race -short ./...
+
+e2e: build tools
+	WEIR_REQUIRE_REAL=1 WEIR_BINARY=$(CURDIR)/bin/weir $(GO) test -count=1 -timeout 14m -v ./tests/e2e/...
+
+sim:
+	$(GO) test -count=1 ./tests/sim/... -seeds 200
+
+lint: tool-lint
+	golangci-lint run ./...
+
+arch:
+	$(GO) test ./tests/arch/...
+
+## Determinism of the workflows.
+check:
+	$(GO) run go.temporal.io/sdk/contrib/tools/workflowcheck@$(CHECK_VERSION) ./workflows/...
+
+## Services that the tests use, built once into $(BIN).
+tools: tool-temporal tool-versitygw
+
+tool-temporal:
+	@command -v temporal >/dev/null || { echo "building the temporal CLI $(TEMPORAL_VERSION), once: some minutes"; $(GO) install github.com/temporalio/cli/cmd/temporal@$(TEMPORAL_VERSION); }
+
+tool-versitygw:
+	@command -v versitygw >/dev/null || { echo "building versitygw $(VERSITY_VERSION), once: some minutes"; $(GO) install github.com/versity/versitygw/cmd/versitygw@$(VERSITY_VERSION); }
+
+tool-lint:
+	@command -v golangci-lint >/dev/null || { echo "building golangci-lint $(LINT_VERSION), once: some minutes"; $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION); }
+
+clean:
+	rm -rf bin
