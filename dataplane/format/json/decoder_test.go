@@ -167,7 +167,7 @@ func TestDecodeStructure(t *testing.T) {
 		{"\x00\x01\xff", `!byte 0: not a JSON object`},
 		{"\xef\xbb\xbf{\"id\":1}", `!byte 0: not a JSON object`},
 		{`{`, `!byte 1: not valid JSON`},
-		{`{"id":1`, `!byte 7: not valid JSON`},
+		{`{"id":1`, `!id: not a valid number`},
 		{`{"id":1,}`, `!byte 8: not valid JSON`},
 		{`{"id" 1}`, `!byte 6: not valid JSON`},
 		{`{id:1}`, `!byte 1: not valid JSON`},

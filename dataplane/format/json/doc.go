@@ -19,8 +19,7 @@
 //     find their end. A mistake in there is not noticed. Whatever a string contains, it is never taken
 //     for structure.
 //
-// Of a record that every branch rejects by its predicate, only the members before and at the last column of
-// the predicates are read, and that its last character is a brace.
+// A record that every branch rejects by its predicate is read only up to the last column of the predicates.
 //
 // # How it is fast
 //

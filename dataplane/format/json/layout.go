@@ -1,5 +1,11 @@
 package json
 
+import (
+	"encoding/binary"
+
+	"github.com/weirstream/weir/dataplane/batch"
+)
+
 // maxLayouts bounds the layouts that a reader keeps. The first half may be specific (a null of a member that
 // nobody asked for is part of the literal); the rest is general, so that records with many independent
 // optional members need few.
@@ -9,19 +15,80 @@ const maxLayouts = 16
 // layout makes room for a new one.
 const relearnAfter = 256
 
-// op is one value of a layout: compare the literal before it, then read the value into the leaves, or skip it
-// if there are none. from and to are the literal's place in the record that is being learned.
+// op is one value of a layout: compare the literal before it, then read or skip the value.
 type op struct {
-	lit      string
-	leaves   []*leaf
+	lit    literal
+	kind   opKind
+	col    int // the column of opInt, opText and opTime
+	leaves []*leaf
+	// from and to are the literal's place in the record that is being learned.
 	from, to int
+}
+
+// opKind says how a value is read. The kinds after opRead are the frequent ones; what they cannot read they
+// leave to the general routine.
+type opKind uint8
+
+const (
+	opSkip opKind = iota
+	opRead
+	opInt
+	opText
+	opTime
+)
+
+// literal is text that is compared in words. head and last are its first and last eight bytes, or for a shorter
+// one head is all of it and mask tells its bytes.
+type literal struct {
+	text             string
+	head, last, mask uint64
+}
+
+func newLiteral(b []byte) literal {
+	l := literal{text: string(b)}
+	var w [8]byte
+	copy(w[:], b)
+	l.head = binary.LittleEndian.Uint64(w[:])
+	if len(b) >= 8 {
+		l.last = binary.LittleEndian.Uint64(b[len(b)-8:])
+	}
+	l.mask = 1<<(8*min(len(b), 8)) - 1
+	return l
+}
+
+// match returns the position behind the literal if it stands at v[i], else -1.
+func (l *literal) match(v []byte, i int) int {
+	end := i + len(l.text)
+	if end > len(v) {
+		return -1
+	}
+	if i+8 > len(v) {
+		if string(v[i:end]) != l.text {
+			return -1
+		}
+		return end
+	}
+	x := binary.LittleEndian.Uint64(v[i:])
+	if end < i+8 {
+		if (x^l.head)&l.mask != 0 {
+			return -1
+		}
+		return end
+	}
+	if x != l.head || binary.LittleEndian.Uint64(v[end-8:]) != l.last {
+		return -1
+	}
+	if end > i+16 && string(v[i+8:end-8]) != l.text[8:len(l.text)-8] {
+		return -1
+	}
+	return end
 }
 
 // layout is how records of one shape are laid out.
 type layout struct {
 	ops []op
 	// tail follows the last value; toEnd says that nothing may follow it.
-	tail    string
+	tail    literal
 	toEnd   bool
 	missing []int // columns that are null in every record of the layout
 	hits    uint64
@@ -30,15 +97,12 @@ type layout struct {
 // layouts is the set of layouts of a reader, roughly the most frequent first.
 type layouts struct {
 	all    []*layout
-	misses int  // since the table was full or the last replacement
-	off    bool // tests only: leaves everything to the parser
+	mode   Timestamps
+	misses int // since the table was full or the last replacement
 }
 
 // wants says whether the record at hand should be learned, and whether generally.
 func (s *layouts) wants() (learn, general bool) {
-	if s.off {
-		return false, false
-	}
 	if len(s.all) < maxLayouts {
 		return true, len(s.all) >= maxLayouts/2
 	}
@@ -48,9 +112,9 @@ func (s *layouts) wants() (learn, general bool) {
 
 // add keeps the layout that the parser has found in p.v[:end].
 func (s *layouts) add(p *parse, end int) {
-	l := &layout{ops: make([]op, len(p.ops)), tail: string(p.v[p.lit:end]), toEnd: !p.done, missing: append([]int(nil), p.missing...)}
+	l := &layout{ops: make([]op, len(p.ops)), tail: newLiteral(p.v[p.lit:end]), toEnd: !p.done, missing: append([]int(nil), p.missing...)}
 	for i, o := range p.ops {
-		l.ops[i] = op{lit: string(p.v[o.from:o.to]), leaves: o.leaves}
+		l.ops[i] = newOp(p.v[o.from:o.to], o.leaves, s.mode)
 	}
 	if len(s.all) < maxLayouts {
 		s.all = append(s.all, l)
@@ -71,7 +135,7 @@ func (s *layouts) add(p *parse, end int) {
 
 // read tries to read the record by the layouts. It reports whether one fits; the values are then in row.
 func (s *layouts) read(r *reader, v []byte, row int) bool {
-	if len(s.all) == 0 || len(v) == 0 || v[len(v)-1] != '}' {
+	if len(s.all) == 0 {
 		return false
 	}
 	arena := len(r.arena)
@@ -88,36 +152,81 @@ func (s *layouts) read(r *reader, v []byte, row int) bool {
 	return false
 }
 
+// newOp chooses how to read a value.
+func newOp(lit []byte, leaves []*leaf, mode Timestamps) op {
+	o := op{lit: newLiteral(lit), leaves: leaves}
+	if len(leaves) == 0 {
+		return o
+	}
+	o.kind, o.col = opRead, leaves[0].id
+	if len(leaves) > 1 {
+		return o
+	}
+	switch k := leaves[0].typ.Kind; {
+	case k == batch.Int64:
+		o.kind = opInt
+	case k == batch.String:
+		o.kind = opText
+	case k == batch.Timestamp && mode.micros() == 0:
+		o.kind = opTime
+	}
+	return o
+}
+
 // follow reads the record by l, as far as it fits.
 func (r *reader) follow(l *layout, v []byte, row int) bool {
 	i := 0
 	for k := range l.ops {
 		o := &l.ops[k]
-		if len(v)-i < len(o.lit) || string(v[i:i+len(o.lit)]) != o.lit {
+		if i = o.lit.match(v, i); i < 0 {
 			return false
 		}
-		i += len(o.lit)
-		if o.leaves == nil {
-			if i = skipValue(v, i); i < 0 {
-				return false
-			}
-			continue
-		}
-		from := i
-		for _, lf := range o.leaves {
-			var f fault
-			if i, f = r.columns.read(lf, v, from, row); f != ok {
-				return false
-			}
+		if i = r.apply(o, v, i, row); i < 0 {
+			return false
 		}
 	}
-	if len(v)-i < len(l.tail) || string(v[i:i+len(l.tail)]) != l.tail || l.toEnd && len(v) != i+len(l.tail) {
+	if i = l.tail.match(v, i); i < 0 || l.toEnd && i != len(v) {
 		return false
 	}
 	for _, id := range l.missing {
 		r.cols[id].SetNull(row, r.rows)
 	}
 	return true
+}
+
+// apply reads or skips the value at v[i]. It returns the position behind it, or -1.
+func (r *reader) apply(o *op, v []byte, i, row int) int {
+	switch o.kind {
+	case opSkip:
+		return skipValue(v, i)
+	case opInt:
+		if n, end := shortInt(v, i); end >= 0 {
+			r.cols[o.col].Ints[row] = n
+			return end
+		}
+	case opText:
+		if at(v, i) == '"' {
+			if end, escaped, f := scanString(v, i+1); f == ok && !escaped {
+				setView(&r.cols[o.col].Views[row], v, i+1, end, r.base)
+				return end + 1
+			}
+		}
+	case opTime:
+		if at(v, i) == '"' {
+			if n, end := r.minute.readMillis(v, i+1, r.mode); end >= 0 {
+				r.cols[o.col].Ints[row] = n
+				return end
+			}
+		}
+	}
+	end := i
+	for _, l := range o.leaves {
+		var f fault
+		if end, f = r.columns.read(l, v, i, row); f != ok {
+			return -1
+		}
+	}
+	return end
 }
 
 // undo forgets what a layout that did not fit has left behind.

@@ -2,6 +2,7 @@ package json
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 
 	"github.com/weirstream/weir/dataplane/batch"
 )
@@ -17,6 +18,7 @@ type columns struct {
 	scratch []byte
 	mode    Timestamps
 	minute  minuteCache
+	plain   bool // tests only: no layouts are learned
 }
 
 // read reads the value at v[i] into row of l's column and returns the position behind it.
@@ -135,7 +137,7 @@ func (d *columns) readText(c *batch.Column, v []byte, i, row int) (end int, f fa
 			return i, f
 		}
 		if !escaped {
-			c.Views[row] = batch.MakeView(v[i+1:end], 0, d.base+i+1)
+			setView(&c.Views[row], v, i+1, end, d.base)
 			return end + 1, ok
 		}
 		from := len(d.arena)
@@ -175,4 +177,41 @@ func hasLineBreak(s []byte) bool {
 		}
 	}
 	return false
+}
+
+// inlineMasks[n] has the bytes of an inline view of n bytes, as the words of batch.View.
+var inlineMasks = func() (m [13][3]uint32) {
+	var ones, b [12]byte
+	for i := range ones {
+		ones[i] = 0xff
+	}
+	for n := range m {
+		b = [12]byte{}
+		copy(b[:n], ones[:])
+		for w := range m[n] {
+			m[n][w] = binary.NativeEndian.Uint32(b[4*w:])
+		}
+	}
+	return m
+}()
+
+// setView stores the view of v[i:end] in w, field by field: a struct on the stack would be read back before it
+// has left the store buffer. base is the place of v in buffer 0. Short values are copied by words rather than
+// bytes where the record reaches far enough.
+func setView(w *batch.View, v []byte, i, end, base int) {
+	n := end - i
+	if n <= 12 && i+12 > len(v) {
+		*w = batch.InlineView(v[i:end])
+		return
+	}
+	b := v[i : i+12 : i+12]
+	w.Len = int32(n)
+	if n > 12 {
+		w.Prefix, w.Buf, w.Off = [4]byte(b), 0, int32(base+i)
+		return
+	}
+	m := &inlineMasks[n]
+	binary.NativeEndian.PutUint32(w.Prefix[:], binary.NativeEndian.Uint32(b)&m[0])
+	w.Buf = int32(binary.NativeEndian.Uint32(b[4:]) & m[1])
+	w.Off = int32(binary.NativeEndian.Uint32(b[8:]) & m[2])
 }

@@ -100,16 +100,25 @@ func leadingDigits(x uint64) (n int, value uint64) {
 	return n, ((x&mask)*mul1 + (x>>16&mask)*mul2) >> 32
 }
 
+// shortInt reads an integer of at most seven digits without a sign, the frequent case. end is -1 if v[i] is
+// something else.
+func shortInt(v []byte, i int) (n int64, end int) {
+	if i+8 > len(v) {
+		return 0, -1
+	}
+	k, u := leadingDigits(binary.LittleEndian.Uint64(v[i:]))
+	if k == 0 || k == 8 || v[i] == '0' && k > 1 || !delimits(v[i+k]) {
+		return 0, -1
+	}
+	return int64(u), i + k
+}
+
 // readInt reads a 64-bit integer, which must be followed by a delimiter.
 func readInt(v []byte, i int) (n int64, end int, f fault) {
-	start := i
-	if i+9 <= len(v) {
-		k, u := leadingDigits(binary.LittleEndian.Uint64(v[i:]))
-		if k > 0 && k < 8 && (v[i] != '0' || k == 1) && delimits(v[i+k]) {
-			return int64(u), i + k, ok
-		}
+	if n, end = shortInt(v, i); end >= 0 {
+		return n, end, ok
 	}
-	return readIntSlow(v, start)
+	return readIntSlow(v, i)
 }
 
 func readIntSlow(v []byte, i int) (int64, int, fault) {

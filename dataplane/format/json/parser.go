@@ -36,6 +36,7 @@ type parse struct {
 func newReader(d *columns, leaves []*leaf, toEnd bool) *reader {
 	r := &reader{columns: d, leaves: leaves, toEnd: toEnd}
 	r.root, r.values = buildTree(leaves)
+	r.layouts.mode = d.mode
 	return r
 }
 
@@ -54,6 +55,7 @@ func (r *reader) parse(v []byte, row int) error {
 	p.fault, p.leaf, p.path = ok, nil, nil
 	p.record++
 	p.learn, p.general = r.layouts.wants()
+	p.learn = p.learn && !r.plain
 	p.lit, p.ops = 0, p.ops[:0]
 	arena := len(r.arena)
 
@@ -77,16 +79,9 @@ func (r *reader) fail(f fault, pos int) int {
 // document reads the whole record. It returns the position up to which it has read.
 func (r *reader) document() int {
 	p := &r.p
-	last := len(p.v)
-	for last > 0 && isSpace(p.v[last-1]) {
-		last--
-	}
 	i := skipSpace(p.v, 0)
 	if at(p.v, i) != '{' {
 		return r.fail(faultObject, i)
-	}
-	if p.v[last-1] != '}' {
-		return r.fail(faultSyntax, last)
 	}
 	if p.done {
 		return i
@@ -212,13 +207,67 @@ func (r *reader) met() {
 func (r *reader) skip(i int) int {
 	p := &r.p
 	end := skipValue(p.v, i)
-	if end < 0 {
+	switch {
+	case end < 0:
 		return r.fail(faultSyntax, i)
-	}
-	if p.v[i] != 'n' || p.general {
+	case !p.learn:
+	case p.general:
+		r.learned(op{}, i, end)
+	case p.v[i] == '{':
+		lit, ops := p.lit, len(p.ops)
+		if r.walk(i, maxWalkDepth) != end || len(p.ops)-ops > maxWalkOps {
+			p.lit, p.ops = lit, p.ops[:ops]
+			r.learned(op{}, i, end)
+		}
+	case p.v[i] != 'n':
 		r.learned(op{}, i, end)
 	}
 	return end
+}
+
+// A skipped object becomes part of the layout, since its literals are passed faster than its brackets are
+// counted, if it is not deeper and has not more values than this.
+const (
+	maxWalkDepth = 4
+	maxWalkOps   = 64
+)
+
+// walk learns the literals of the skipped object at i and returns the position behind it; −1 if it is not
+// worth it, or not valid.
+func (r *reader) walk(i, depth int) int {
+	v := r.p.v
+	i = skipSpace(v, i+1)
+	if at(v, i) == '}' {
+		return i + 1
+	}
+	for at(v, i) == '"' {
+		if i = skipString(v, i+1); i < 0 {
+			return -1
+		}
+		if i = skipSpace(v, i); at(v, i) != ':' {
+			return -1
+		}
+		i = skipSpace(v, i+1)
+		if at(v, i) != '{' {
+			end := skipValue(v, i)
+			if end < 0 {
+				return -1
+			}
+			r.learned(op{}, i, end)
+			i = end
+		} else if depth == 0 {
+			return -1
+		} else if i = r.walk(i, depth-1); i < 0 {
+			return -1
+		}
+		switch i = skipSpace(v, i); at(v, i) {
+		case ',':
+			i = skipSpace(v, i+1)
+		case '}':
+			return i + 1
+		}
+	}
+	return -1
 }
 
 // learned ends the current literal at the value [i, end), which o tells how to read.

@@ -36,27 +36,41 @@ func skipSpace(v []byte, i int) int {
 func delimits(c byte) bool { return c == ',' || c == '}' || c == ']' || isSpace(c) }
 
 // special marks (in the top bits) the bytes of x that are a quote, a backslash, a control character or not
-// ASCII. Bytes above the lowest marked one may be marked wrongly.
+// ASCII. Bytes above the lowest marked one may be marked wrongly. Flipping bit 1 puts the quote (0x22) next to
+// the control characters and moves the space (0x20) and 0x21 out of their way.
 func special(x uint64) uint64 {
-	q := x ^ '"'*each01
-	b := x ^ '\\'*each01
-	return ((q-each01)&^q | (b-each01)&^b | (x - 0x20*each01) | x) & each80
+	return (((x ^ 0x02*each01) - 0x21*each01) | ((x ^ '\\'*each01) - each01) | x) & each80
 }
 
 // scanString validates the string whose first byte behind the opening quote is v[i]. It returns the position
 // of the closing quote and whether the string has escapes.
 func scanString(v []byte, i int) (end int, escaped bool, f fault) {
-	for i+8 <= len(v) {
-		m := special(binary.LittleEndian.Uint64(v[i:]))
-		if m == 0 {
-			i += 8
+	for i+16 <= len(v) {
+		w := v[i : i+16 : i+16]
+		m, n := special(binary.LittleEndian.Uint64(w)), special(binary.LittleEndian.Uint64(w[8:]))
+		if m|n == 0 {
+			i += 16
 			continue
+		}
+		if m == 0 {
+			m = n
+			i += 8
 		}
 		i += bits.TrailingZeros64(m) >> 3
 		if v[i] == '"' {
 			return i, false, ok
 		}
-		break
+		return scanStringSlow(v, i)
+	}
+	if i+8 <= len(v) {
+		m := special(binary.LittleEndian.Uint64(v[i:]))
+		if m == 0 {
+			return scanStringSlow(v, i+8)
+		}
+		i += bits.TrailingZeros64(m) >> 3
+		if v[i] == '"' {
+			return i, false, ok
+		}
 	}
 	return scanStringSlow(v, i)
 }
@@ -201,16 +215,21 @@ func skipValue(v []byte, i int) int {
 	case 'f':
 		return skipWord(v, i, 5)
 	default:
-		if c != '-' && (c < '0' || c > '9') {
+		if !isNumber(c) {
 			return -1
 		}
 	}
-	for i++; i < len(v); i++ {
-		if delimits(v[i]) {
-			return i
-		}
+	for i++; i < len(v) && isNumberByte(v[i]); i++ {
 	}
-	return -1
+	if !delimits(at(v, i)) {
+		return -1
+	}
+	return i
+}
+
+// isNumberByte reports whether c can be in a number. Quotes and brackets must not be taken for a part of one.
+func isNumberByte(c byte) bool {
+	return c-'0' <= 9 || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-'
 }
 
 func skipWord(v []byte, i, n int) int {
