@@ -28,7 +28,13 @@ func newDecoder(file string, data []byte) *decoder {
 	}
 }
 
+// full says that no further mistake will be kept, so that none need be worded.
+func (d *decoder) full() bool { return len(d.problems) >= maxProblems }
+
 func (d *decoder) failf(at Place, hint, format string, args ...any) {
+	if d.full() {
+		return
+	}
 	d.problems.Add(at, fmt.Sprintf(format, args...), hint)
 }
 
@@ -210,6 +216,9 @@ func (d *decoder) plainText(n *yaml.Node, at Place, want string) (string, bool) 
 // unknownKey reports a key that the object does not have, with the likeliest way out. It returns the key
 // that was probably meant.
 func (d *decoder) unknownKey(p pair, o *objectShape) string {
+	if d.full() {
+		return ""
+	}
 	at := p.keyPlace()
 	if slices.Contains(o.planned, p.key) {
 		d.failf(at, "", "unknown key (not available yet)")
