@@ -2,8 +2,8 @@ package activities
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weirstream/weir/dataplane/checkpoint"
 	"github.com/weirstream/weir/dataplane/job"
@@ -17,46 +17,47 @@ const maxCancelled = 32
 // an abort record there that names the new attempt, so that nothing which an older attempt has in flight
 // can become durable later, whatever its planner remembers. Then it asks every older attempt to end.
 func (c *Control) ClaimAttempt(ctx context.Context, in ClaimInput) (Claim, error) {
-	s, n, err := c.store(ctx, in.Job)
+	s, err := c.store(ctx, in.Job)
 	if err != nil {
 		return Claim{}, classified(err)
 	}
 	defer beat(ctx, nil)()
 	for above := in.Above; ; {
-		look, err := surveyJob(ctx, s, n)
+		look, err := snapshot.Take(ctx, s, in.Job.UID, false)
 		if err != nil {
 			return Claim{}, classified(err)
 		}
-		if !look.found {
+		if !look.Found {
 			return Claim{}, failure(TypeDamaged, fmt.Sprintf("no checkpoint of job %s is left in %s", in.Job.Name, s), FailureDetails{})
 		}
 		if in.OnlyIfNewest && look.MaxAttempt > in.Above {
 			return Claim{Superseded: true}, nil
 		}
 		a, id := look.NextAttempt(above), look.ClaimID()
-		_, ours, err := decide(ctx, s, n, checkpoint.NewClaim(in.Job.Ref(a), id, look.newest.Floor))
+		v, err := snapshot.Decide(ctx, s, checkpoint.NewClaim(in.Job.Ref(a), id, look.Newest.Floor))
 		if err != nil {
 			return Claim{}, classified(err)
 		}
-		if !ours { // somebody decided this id meanwhile: look again
+		if !v.Ours { // somebody decided this id meanwhile: look again
 			above = a
 			continue
 		}
-		c.endOlder(ctx, in, look.attempts, a)
-		return Claim{Attempt: a, Newest: look.newest.ID, Final: look.newest.Final, First: id + 1, Floor: look.newest.Floor}, nil
+		c.endOlder(ctx, in, look.Listing, a)
+		return Claim{Attempt: a, Newest: look.Newest.ID, Final: look.Newest.Final, First: id + 1, Floor: look.Newest.Floor}, nil
 	}
 }
 
 // endOlder asks the attempts below a to end, those that this job's planner does not know of as well (after
 // a workflow was reset). It is best effort: fencing is the safety.
-func (c *Control) endOlder(ctx context.Context, in ClaimInput, known []job.Attempt, a job.Attempt) {
-	asked := 0
-	for i := len(known) - 1; i >= 0 && asked < maxCancelled; i-- {
-		old := known[i]
-		if old >= a || old < in.Above {
-			continue
+func (c *Control) endOlder(ctx context.Context, in ClaimInput, listing []checkpoint.Listed, a job.Attempt) {
+	var open []job.Attempt
+	for _, o := range listing {
+		if o.Kind == checkpoint.AttemptPlan && o.Attempt < a && o.Attempt >= in.Above {
+			open = append(open, o.Attempt)
 		}
-		asked++
+	}
+	slices.Sort(open)
+	for _, old := range open[max(len(open)-maxCancelled, 0):] {
 		_ = c.Executions.Cancel(ctx, AttemptID(in.Job.Name, in.Job.Ref(old)))
 	}
 }
@@ -64,11 +65,11 @@ func (c *Control) endOlder(ctx context.Context, in ClaimInput, known []job.Attem
 // FallBack repeats, under a new id, the newest durable checkpoint below one whose transactions were all
 // aborted by the systems behind the sinks.
 func (c *Control) FallBack(ctx context.Context, in FallBackInput) (FellBack, error) {
-	s, n, err := c.store(ctx, in.Job)
+	s, err := c.store(ctx, in.Job)
 	if err != nil {
 		return FellBack{}, classified(err)
 	}
-	from, found, err := durableBelow(ctx, s, n, in.Lost)
+	from, found, err := durableBelow(ctx, s, in.Job.UID, in.Lost)
 	if err != nil {
 		return FellBack{}, classified(err)
 	}
@@ -80,11 +81,31 @@ func (c *Control) FallBack(ctx context.Context, in FallBackInput) (FellBack, err
 	if err != nil {
 		return FellBack{}, classified(job.AsFatal(err))
 	}
-	_, ours, err := decide(ctx, s, n, m)
+	v, err := snapshot.Decide(ctx, s, m)
 	if err != nil {
 		return FellBack{}, classified(fmt.Errorf("repeat checkpoint %d as %d: %w", from.ID, in.ID, err))
 	}
-	return FellBack{From: from.ID, Taken: !ours}, nil
+	return FellBack{From: from.ID, Taken: !v.Ours}, nil
 }
 
-func isNotFound(err error) bool { return errors.Is(err, snapshot.ErrNotFound) }
+// durableBelow finds the newest durable checkpoint with an id below id. Decisions below the floor of the one
+// above them are void.
+func durableBelow(ctx context.Context, s snapshot.Store, uid job.UID, id job.CheckpointID) (checkpoint.Manifest, bool, error) {
+	above, err := snapshot.ReadManifest(ctx, s, uid, id)
+	if err != nil {
+		return checkpoint.Manifest{}, false, err
+	}
+	for at := id - 1; at >= above.Floor; at-- {
+		m, err := snapshot.ReadManifest(ctx, s, uid, at)
+		if isNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return checkpoint.Manifest{}, false, err
+		}
+		if m.Kind == checkpoint.Durable {
+			return m, true, nil
+		}
+	}
+	return checkpoint.Manifest{}, false, nil
+}

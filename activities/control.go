@@ -36,13 +36,13 @@ func (c *Control) now() time.Time {
 	return time.Now()
 }
 
-// store opens the job's store and the names of its objects.
-func (c *Control) store(ctx context.Context, j Job) (snapshot.Store, snapshot.Names, error) {
+// store opens the job's store.
+func (c *Control) store(ctx context.Context, j Job) (snapshot.Store, error) {
 	s, err := c.OpenStore(ctx, j.Storage)
 	if err != nil {
-		return nil, snapshot.Names{}, fmt.Errorf("open storage %s: %w", j.Storage, err)
+		return nil, fmt.Errorf("open storage %s: %w", j.Storage, err)
 	}
-	return s, snapshot.Names{UID: j.UID}, nil
+	return s, nil
 }
 
 // programs remembers a few SpecObjects: the objects are immutable, so nothing in here is ever stale.

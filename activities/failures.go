@@ -63,6 +63,8 @@ func taskFailure(node job.NodeID, err error) error {
 	switch {
 	case errors.As(err, &stale), errors.As(err, &stopped):
 		return failure(TypeStale, err.Error(), FailureDetails{Node: node})
+	case isDamaged(err):
+		return failure(TypeDamaged, err.Error(), FailureDetails{Node: node})
 	case errors.Is(err, job.ErrNodeLeaving):
 		return failure(TypeNodeLeaving, fmt.Sprintf("node %s: %v", node, err), FailureDetails{Node: node})
 	case errors.As(err, &peer):
@@ -82,6 +84,9 @@ func classified(err error) error {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
 		return err
+	}
+	if isDamaged(err) {
+		return failure(TypeDamaged, err.Error(), FailureDetails{})
 	}
 	if job.ClassOf(err) == job.Fatal {
 		return failure(TypeFatal, err.Error(), FailureDetails{})

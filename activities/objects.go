@@ -11,8 +11,8 @@ import (
 	"github.com/weirstream/weir/dataplane/snapshot"
 )
 
-// maxObject bounds what is read of one control object: a manifest of a large job has some megabytes.
-const maxObject = 256 << 20
+// maxObject bounds what is read of one control object: a plan of a large job has a megabyte or two.
+const maxObject = 64 << 20
 
 func readJSON(ctx context.Context, s snapshot.Store, key string, into any) error {
 	b, err := s.Get(ctx, key, maxObject)
@@ -20,7 +20,7 @@ func readJSON(ctx context.Context, s snapshot.Store, key string, into any) error
 		return err
 	}
 	if err := json.Unmarshal(b, into); err != nil {
-		return failure(TypeDamaged, fmt.Sprintf("%s in %s is damaged: %v", key, s, err), FailureDetails{})
+		return fmt.Errorf("%s in %s: %w: %w", key, s, checkpoint.ErrDamaged, err)
 	}
 	return nil
 }
@@ -44,47 +44,33 @@ func readDeployment(ctx context.Context, s snapshot.Store, ref job.Ref) (job.Dep
 		return job.Deployment{}, fmt.Errorf("read plan of attempt %s: %w", ref, err)
 	}
 	if d.Ref != ref {
-		return job.Deployment{}, failure(TypeDamaged,
-			fmt.Sprintf("plan of attempt %s in %s is damaged: it names attempt %s", ref, s, d.Ref), FailureDetails{})
+		return job.Deployment{}, fmt.Errorf("plan of attempt %s in %s: %w: it names attempt %s", ref, s, checkpoint.ErrDamaged, d.Ref)
 	}
 	return d, nil
 }
 
-// readDecision reads what stands at a checkpoint's key and verifies that it belongs there. The error wraps
-// snapshot.ErrNotFound while the checkpoint is undecided.
-func readDecision(ctx context.Context, s snapshot.Store, n snapshot.Names, id job.CheckpointID) (checkpoint.Manifest, error) {
-	b, err := s.Get(ctx, n.Manifest(id), checkpoint.MaxManifestBytes)
-	if err != nil {
-		return checkpoint.Manifest{}, fmt.Errorf("read checkpoint %d: %w", id, err)
-	}
-	m, err := checkpoint.DecodeManifest(b)
-	if err == nil {
-		err = m.Is(n.UID, id)
-	}
-	if err != nil {
-		return checkpoint.Manifest{}, failure(TypeDamaged, fmt.Sprintf("%s in %s: %v", n.Manifest(id), s, err), FailureDetails{})
-	}
-	return m, nil
-}
-
-// decide writes m at its key unless a decision stands there, and returns what stands there then and
+// standing makes m the decision about its checkpoint unless there is one, and returns what stands then and
 // whether it is m.
-func decide(ctx context.Context, s snapshot.Store, n snapshot.Names, m checkpoint.Manifest) (checkpoint.Manifest, bool, error) {
-	b, err := checkpoint.EncodeManifest(m)
+func standing(ctx context.Context, s snapshot.Store, m checkpoint.Manifest) (checkpoint.Manifest, bool, error) {
+	v, err := snapshot.Decide(ctx, s, m)
 	if err != nil {
-		return m, false, job.AsFatal(err)
-	}
-	err = s.Create(ctx, n.Manifest(m.ID), b)
-	if err == nil {
-		return m, true, nil
-	}
-	if !errors.Is(err, snapshot.ErrExists) {
 		return m, false, fmt.Errorf("decide checkpoint %d: %w", m.ID, err)
 	}
-	stands, err := readDecision(ctx, s, n, m.ID)
-	if err != nil {
-		return m, false, err
+	if v.Ours {
+		return m, true, nil
 	}
-	v, err := checkpoint.Obey(stands, m)
-	return stands, v.Ours, err
+	m, err = snapshot.ReadManifest(ctx, s, m.UID, m.ID)
+	return m, false, err
 }
+
+// isDamaged reports whether an object was read whole and found wrong.
+func isDamaged(err error) bool {
+	for _, e := range []error{checkpoint.ErrTruncated, checkpoint.ErrDamaged, checkpoint.ErrVersion, checkpoint.ErrInvalid, checkpoint.ErrTooLarge} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func isNotFound(err error) bool { return errors.Is(err, snapshot.ErrNotFound) }

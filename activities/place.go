@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/weirstream/weir/dataplane/job"
+	"github.com/weirstream/weir/dataplane/snapshot"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 // before anything of it starts. Too few slots are an error of type TypeTooFewSlots. A number that somebody
 // has used already, be it our own lost reply, is not used again: the caller plans anew.
 func (c *Control) PlaceAttempt(ctx context.Context, in PlaceInput) (Placed, error) {
-	s, n, err := c.store(ctx, in.Job)
+	s, err := c.store(ctx, in.Job)
 	if err != nil {
 		return Placed{}, classified(err)
 	}
@@ -39,7 +40,7 @@ func (c *Control) PlaceAttempt(ctx context.Context, in PlaceInput) (Placed, erro
 		Ref: in.Job.Ref(in.Attempt), JobName: in.Job.Name, Spec: prog.Spec, GraphDigest: prog.Plan.Graph.Digest(),
 		Restore: in.Restore, FirstCheckpoint: in.First, Placement: placement, Storage: in.Job.Storage,
 	}
-	taken, err := createJSON(ctx, s, n.Attempt(in.Attempt), dep)
+	taken, err := createJSON(ctx, s, snapshot.Names{UID: in.Job.UID}.Attempt(in.Attempt), dep)
 	if err != nil {
 		return Placed{}, classified(fmt.Errorf("write plan of attempt %s: %w", dep.Ref, err))
 	}

@@ -118,19 +118,19 @@ func chooseLife(ctx context.Context, s snapshot.Store, in PlanJobInput, g job.Gr
 	if last == "" {
 		return "", failure(TypeRefused, fmt.Sprintf("job %q has no earlier run in %s to go on from", in.Name, s), FailureDetails{})
 	}
-	look, err := surveyJob(ctx, s, snapshot.Names{UID: last})
+	look, err := snapshot.Take(ctx, s, last, false)
 	if err != nil {
 		return "", err
 	}
 	switch {
-	case in.From == FromLatest && !look.found:
+	case in.From == FromLatest && !look.Found:
 		return "", failure(TypeRefused, fmt.Sprintf("job %q has no checkpoint in %s to go on from", in.Name, s), FailureDetails{})
 	case in.From == FromLatest:
-		return last, sameGraph(in.Name, look.newest, g)
-	case look.found && look.newest.ID > 0 && !look.newest.Final:
+		return last, sameGraph(in.Name, look.Newest, g)
+	case look.Found && look.Newest.ID > 0 && !look.Newest.Final:
 		return "", failure(TypeRefused, fmt.Sprintf("job %q has checkpoints of an unfinished run (uid %s, newest %d, in %s): "+
 			`start it with the options {"from": "latest"} to go on from there, or {"from": "fresh"} to leave them and begin again`,
-			in.Name, last, look.newest.ID, s), FailureDetails{})
+			in.Name, last, look.Newest.ID, s), FailureDetails{})
 	}
 	return minted, nil
 }
@@ -169,12 +169,12 @@ func sameGraph(name string, m checkpoint.Manifest, g job.Graph) error {
 // StartPosition writes chk-0, the start and end offsets of every source, unless it stands already: they
 // are resolved once in the life of a job.
 func (c *Control) StartPosition(ctx context.Context, j Job) error {
-	s, n, err := c.store(ctx, j)
+	s, err := c.store(ctx, j)
 	if err != nil {
 		return classified(err)
 	}
 	defer beat(ctx, nil)()
-	_, err = readDecision(ctx, s, n, 0)
+	_, err = snapshot.ReadManifest(ctx, s, j.UID, 0)
 	if err == nil {
 		return nil
 	}
@@ -193,7 +193,7 @@ func (c *Control) StartPosition(ctx context.Context, j Job) error {
 	if err != nil {
 		return classified(job.AsFatal(err))
 	}
-	if _, _, err := decide(ctx, s, n, m); err != nil {
+	if _, err := snapshot.Decide(ctx, s, m); err != nil {
 		return classified(fmt.Errorf("write start position of job %s: %w", j.Name, err))
 	}
 	return nil

@@ -17,12 +17,12 @@ import (
 // (never as a message says), until each answer is definitive; then, if all of them are committed, it marks
 // the checkpoint as committed. Last, it aborts transactions that lower attempts have left open.
 func (c *Control) CommitSinks(ctx context.Context, in SinksInput) (SinksResult, error) {
-	s, n, err := c.store(ctx, in.Job)
+	s, err := c.store(ctx, in.Job)
 	if err != nil {
 		return SinksResult{}, classified(err)
 	}
 	defer beat(ctx, nil)()
-	m, err := readDecision(ctx, s, n, in.ID)
+	m, err := snapshot.ReadManifest(ctx, s, in.Job.UID, in.ID)
 	if err != nil {
 		return SinksResult{}, classified(err)
 	}
@@ -33,7 +33,7 @@ func (c *Control) CommitSinks(ctx context.Context, in SinksInput) (SinksResult, 
 	if err != nil {
 		return SinksResult{}, classified(err)
 	}
-	e, err := c.settle(ctx, s, n, prog.Spec, m)
+	e, err := c.settle(ctx, s, prog.Spec, m)
 	if err != nil {
 		return SinksResult{}, classified(err)
 	}
@@ -49,12 +49,12 @@ func (c *Control) CommitSinks(ctx context.Context, in SinksInput) (SinksResult, 
 // RecoverSinks brings the sinks to the state of a manifest on behalf of a new attempt, before anything of it
 // runs: what the manifest lists is committed, every other open transaction of a lower attempt aborted.
 func (c *Control) RecoverSinks(ctx context.Context, in RecoverInput) (Recovery, error) {
-	s, n, err := c.store(ctx, in.Job)
+	s, err := c.store(ctx, in.Job)
 	if err != nil {
 		return Recovery{}, classified(err)
 	}
 	defer beat(ctx, nil)()
-	m, err := readDecision(ctx, s, n, in.Manifest)
+	m, err := snapshot.ReadManifest(ctx, s, in.Job.UID, in.Manifest)
 	if isNotFound(err) {
 		return Recovery{Verdict: Again}, nil
 	}
@@ -68,7 +68,7 @@ func (c *Control) RecoverSinks(ctx context.Context, in RecoverInput) (Recovery, 
 	if err != nil {
 		return Recovery{}, classified(err)
 	}
-	e, err := c.settle(ctx, s, n, prog.Spec, m)
+	e, err := c.settle(ctx, s, prog.Spec, m)
 	if err != nil {
 		return Recovery{}, classified(err)
 	}
@@ -93,9 +93,9 @@ type ends struct{ committed, lost []checkpoint.Transaction }
 // the marker stands already nothing is asked: a broker that has forgotten a transaction since, or fences
 // it, says nothing about loss. When the oldest is lost and none is committed, the rest is aborted, so that
 // falling back to the checkpoint before stays possible.
-func (c *Control) settle(ctx context.Context, s snapshot.Store, n snapshot.Names, spec json.RawMessage, m checkpoint.Manifest) (ends, error) {
+func (c *Control) settle(ctx context.Context, s snapshot.Store, spec json.RawMessage, m checkpoint.Manifest) (ends, error) {
 	var e ends
-	if done, err := isCommitted(ctx, s, n, m.ID); err != nil || done {
+	if done, err := snapshot.IsCommitted(ctx, s, m.UID, m.ID); err != nil || done {
 		return e, err
 	}
 	for _, t := range oldestFirst(m.Transactions) {
@@ -112,7 +112,7 @@ func (c *Control) settle(ctx context.Context, s snapshot.Store, n snapshot.Names
 			continue
 		}
 		// Another CommitSinks may have been faster and the id be in use again: read the marker first.
-		if done, err := isCommitted(ctx, s, n, m.ID); err != nil || done {
+		if done, err := snapshot.IsCommitted(ctx, s, m.UID, m.ID); err != nil || done {
 			return ends{}, err
 		}
 		e.lost = append(e.lost, t)
@@ -120,18 +120,10 @@ func (c *Control) settle(ctx context.Context, s snapshot.Store, n snapshot.Names
 	if len(e.lost) > 0 {
 		return e, nil
 	}
-	if err := s.Put(ctx, n.Committed(m.ID), []byte("{}\n")); err != nil {
+	if err := snapshot.MarkCommitted(ctx, s, m.UID, m.ID); err != nil {
 		return e, fmt.Errorf("mark checkpoint %d as committed: %w", m.ID, err)
 	}
 	return e, nil
-}
-
-func isCommitted(ctx context.Context, s snapshot.Store, n snapshot.Names, id job.CheckpointID) (bool, error) {
-	_, err := s.Get(ctx, n.Committed(id), 1<<16)
-	if isNotFound(err) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // oldestFirst orders transactions by the checkpoint that ended them and then by their begin.

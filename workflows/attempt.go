@@ -48,8 +48,8 @@ func Attempt(ctx workflow.Context, in AttemptInput) (activities.Ending, error) {
 	work, cancel := workflow.WithCancel(a.ctx)
 	a.run(ctx, work)
 	stops := a.stop()
-	cancel() // the fallback, where StopTasks did not arrive
 	a.settle(stops)
+	cancel() // the fallback, where StopTasks did not arrive
 	told := a.tell()
 	workflow.SetCurrentDetails(ctx, line(a.end.Kind+": "+a.end.Cause))
 	if !told || a.jobClosed {
@@ -116,7 +116,7 @@ func (a *attempt) explain() {
 		return
 	}
 	for i, f := range a.runs {
-		if !f.IsReady() {
+		if !f.IsReady() || temporal.IsCanceledError(f.Get(a.ctx, nil)) {
 			continue
 		}
 		e := endingOf(a.in.Nodes[i], f.Get(a.ctx, nil))

@@ -78,8 +78,8 @@ func (j *streamJob) ended(e activities.AttemptEnded) {
 }
 
 func (j *streamJob) sourcesEnded(e SourcesEnded) {
-	if r := j.st.Running; r != nil && e.UID == j.st.Planned.Job.UID && e.Attempt == r.Attempt {
-		j.st.SourcesEnded = true
+	if e.UID == j.st.Planned.Job.UID && e.Attempt == j.st.Attempt { // perhaps before its start is known
+		j.st.SourcesEnded = e.Attempt
 	}
 }
 
@@ -103,10 +103,11 @@ func (j *streamJob) mayCheckpoint(workflow.Context) error {
 }
 
 // onCheckpoint only enqueues and waits; the main loop acts.
-func (j *streamJob) onCheckpoint(workflow.Context) (CheckpointView, error) {
+func (j *streamJob) onCheckpoint(ctx workflow.Context) (CheckpointView, error) {
 	r := &request{}
 	j.requests = append(j.requests, r)
-	if err := workflow.Await(j.ctx, func() bool { return r.done }); err != nil {
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancelled job answers in its own words
+	if err := workflow.Await(ctx, func() bool { return r.done }); err != nil {
 		return CheckpointView{}, err
 	}
 	return r.record.view(), r.err

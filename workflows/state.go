@@ -34,8 +34,8 @@ type State struct {
 	Restarts  Restarts `json:"restarts"`
 	// Avoid are nodes lost lately.
 	Avoid []job.NodeID `json:"avoid,omitempty"`
-	// SourcesEnded: the running attempt's sources have all reached their end.
-	SourcesEnded bool `json:"sources_ended,omitempty"`
+	// SourcesEnded is the attempt whose sources have all reached their end, until a checkpoint is ordered.
+	SourcesEnded job.Attempt `json:"sources_ended,omitempty"`
 	// Succeeded and Failed count checkpoints, Runs counts runs of the workflow.
 	Succeeded int `json:"succeeded"`
 	Failed    int `json:"failed"`
@@ -105,7 +105,7 @@ func (s *State) addCheckpoint(r CheckpointRecord) {
 
 // deployed notes that an attempt runs.
 func (s *State) deployed(r Running) {
-	s.Running, s.SourcesEnded = &r, false
+	s.Running = &r
 	s.Begun, s.Ended = r.Since, r.Since
 	rec := AttemptRecord{Attempt: r.Attempt, Restore: r.Restore, Since: r.Since}
 	for _, n := range r.Nodes {

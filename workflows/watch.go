@@ -76,7 +76,9 @@ func (j *streamJob) awaitNext(over func() bool) {
 }
 
 // urgent reports whether a checkpoint is wanted before its time.
-func (j *streamJob) urgent() bool { return len(j.requests) > 0 || j.st.SourcesEnded }
+func (j *streamJob) urgent() bool {
+	return len(j.requests) > 0 || j.st.Running != nil && j.st.SourcesEnded == j.st.Running.Attempt
+}
 
 // launch orders the next checkpoint; false when its workflow id is taken.
 func (j *streamJob) launch(run Running) bool {
@@ -96,7 +98,7 @@ func (j *streamJob) launch(run Running) bool {
 		return false
 	}
 	j.requests = j.requests[len(f.requests):]
-	j.st.SourcesEnded = false // once: if this checkpoint is not the final one, the next has its usual time
+	j.st.SourcesEnded = 0 // once: if this checkpoint is not the final one, the next has its usual time
 	j.flight, j.st.Begun = f, now.Add(hold)
 	return true
 }
