@@ -1,0 +1,227 @@
+// Package e2e runs whole clusters: a real Apache Kafka broker, a real Temporal server, a real S3 server and
+// worker processes that are killed with SIGKILL. Without their programs the tests are skipped, unless
+// WEIR_REQUIRE_REAL is set.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/weirstream/weir/cmd/local"
+	"github.com/weirstream/weir/config"
+	"github.com/weirstream/weir/dataplane/connector/kafka/kafkatest"
+	"github.com/weirstream/weir/workflows"
+)
+
+// cluster is everything that a test of this package needs.
+type cluster struct {
+	*local.Stack
+	t        *testing.T
+	ctx      context.Context
+	dir      string
+	broker   *kafkatest.Broker
+	temporal client.Client
+}
+
+// need skips the test, or fails it if everything real is required.
+func need(t *testing.T, err error, what string) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	if os.Getenv("WEIR_REQUIRE_REAL") != "" {
+		t.Fatalf("%s: %v", what, err)
+	}
+	t.Skipf("%s: %v", what, err)
+}
+
+// binary builds the weir command, or takes WEIR_BINARY.
+func binary(t *testing.T) string {
+	t.Helper()
+	if b := os.Getenv("WEIR_BINARY"); b != "" {
+		return b
+	}
+	out := filepath.Join(t.TempDir(), "weir")
+	if b, err := exec.Command("go", "build", "-o", out, "../../cmd/weir").CombinedOutput(); err != nil {
+		t.Fatalf("build weir: %v\n%s", err, b)
+	}
+	return out
+}
+
+// start starts a cluster with the given number of workers and slots each.
+func start(t *testing.T, workers, slots int) *cluster {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts processes; not with -short")
+	}
+	_, err := local.FindTemporal()
+	need(t, err, "temporal")
+	gateway, err := exec.LookPath("versitygw")
+	need(t, err, "versitygw")
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	t.Cleanup(cancel)
+	c := &cluster{t: t, ctx: ctx, dir: dir}
+	t.Cleanup(c.logs)
+	c.broker = kafkatest.StartT(t, nil)
+	endpoint := startGateway(t, gateway, dir)
+	c.Stack, err = local.Start(ctx, local.Options{
+		Dir: dir, Workers: workers, Slots: slots, Brokers: []string{c.broker.Addr()}, Binary: binary(t),
+		Storage: "s3://weir/jobs", S3Endpoint: endpoint,
+		Env: []string{"AWS_ACCESS_KEY_ID=weir", "AWS_SECRET_ACCESS_KEY=weir-secret"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	})
+	if c.temporal, err = c.Temporal.Dial(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.temporal.Close)
+	return c
+}
+
+// logs prints the end of every log of a failed test.
+func (c *cluster) logs() {
+	if !c.t.Failed() {
+		return
+	}
+	if keep := os.Getenv("WEIR_E2E_KEEP"); keep != "" {
+		_ = os.CopyFS(keep, os.DirFS(c.dir)) // a copy for whoever looks into it; it may exist already
+	}
+	names, _ := filepath.Glob(filepath.Join(c.dir, "worker-*.log"))
+	for _, n := range names {
+		b, err := os.ReadFile(n)
+		if err != nil {
+			continue
+		}
+		c.t.Logf("== %s\n%s", filepath.Base(n), b[max(0, len(b)-6000):])
+	}
+}
+
+// startGateway serves a bucket called weir from a directory and returns its URL.
+func startGateway(t *testing.T, bin, dir string) string {
+	t.Helper()
+	root := filepath.Join(dir, "s3")
+	if err := os.MkdirAll(filepath.Join(root, "weir"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	cmd := exec.Command(bin, "--port", addr, "--access", "weir", "--secret", "weir-secret", "posix", "--nometa", root)
+	log, err := os.Create(filepath.Join(dir, "s3.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		log.Close()
+	})
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		conn, err := net.DialTimeout("tcp", addr, time.Second)
+		if err == nil {
+			conn.Close()
+			return "http://" + addr
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("versitygw does not answer: %v", err)
+		}
+	}
+}
+
+// startJob starts a job with the temporal CLI, as users do.
+func (c *cluster) startJob(name string, spec []byte) {
+	c.t.Helper()
+	j, err := config.ParseJob("job.yaml", spec)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	file := filepath.Join(c.dir, name+".json")
+	if err := os.WriteFile(file, j.JSON(), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	c.cli("workflow", "start", "--type", "StreamJob", "--task-queue", "weir", "--workflow-id", name, "--input-file", file)
+}
+
+// cli runs the temporal CLI against the cluster and returns what it prints.
+func (c *cluster) cli(args ...string) string {
+	c.t.Helper()
+	bin, err := local.FindTemporal()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(c.ctx, bin, append(args, "--address", c.Temporal.Addr())...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		c.t.Fatalf("temporal %s: %v\n%s", strings.Join(args, " "), err, out.String())
+	}
+	return out.String()
+}
+
+// status asks the job's workflow.
+func (c *cluster) status(name string) (workflows.Status, error) {
+	var st workflows.Status
+	ctx, cancel := context.WithTimeout(c.ctx, 5*time.Second)
+	defer cancel()
+	v, err := c.temporal.QueryWorkflow(ctx, name, "", workflows.QueryStatus)
+	if err != nil {
+		return st, err
+	}
+	return st, v.Get(&st)
+}
+
+// await polls until the condition holds. There is no event to await across processes.
+func (c *cluster) await(what string, within time.Duration, cond func() bool) {
+	c.t.Helper()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.NewTimer(within)
+	defer limit.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			c.t.Fatalf("%s: not within %s", what, within)
+		case <-c.ctx.Done():
+			c.t.Fatalf("%s: %v", what, context.Cause(c.ctx))
+		}
+	}
+}
+
+func (c *cluster) awaitState(name, state string, within time.Duration) {
+	c.t.Helper()
+	last := ""
+	c.await(fmt.Sprintf("job %s is %s", name, state), within, func() bool {
+		st, err := c.status(name)
+		if now := fmt.Sprint(st.State, " ", st.WaitingFor, " ", err); now != last {
+			c.t.Logf("%s: %s", name, now)
+			last = now
+		}
+		return err == nil && st.State == state
+	})
+}
