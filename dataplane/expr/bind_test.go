@@ -76,6 +76,20 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// The first operand of these is evaluated several times, and so on inside it.
+func TestExponentialExpressions(t *testing.T) {
+	chain, nested := "b", "i"
+	for range 40 {
+		chain += " between b and nb"
+		nested = "nullif(" + nested + ", 5)"
+	}
+	for _, src := range []string{chain, nested} {
+		if got := bindError(src); !strings.HasSuffix(got, "the expression is too large; compute parts of it in an earlier step") {
+			t.Errorf("%.40s…: %s, want a refusal", src, got)
+		}
+	}
+}
+
 // String is SQL that parses to the same tree; case of keywords and spacing do not matter.
 func TestString(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
