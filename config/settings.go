@@ -5,9 +5,6 @@ import "time"
 // Settings are those of one worker process, defaults filled in. Temporal's address and TLS are not among
 // them: they come from Temporal's own environment configuration, so that temporal and weir agree.
 type Settings struct {
-	// TaskQueue is the Temporal task queue of workflows and control activities; the node's own queue is
-	// named after it.
-	TaskQueue string
 	// DataDir holds the node's working copies of state; a dead process's are cleaned.
 	DataDir string
 	// Slots is how many subtasks of each chain the node takes; at least 1.
@@ -62,8 +59,6 @@ type FailureSettings struct {
 	// ProbeInterval and ProbeTimeout are those of gossip.
 	ProbeInterval time.Duration
 	ProbeTimeout  time.Duration
-	// Heartbeat is how often a running task reports to Temporal, which gives up after 10 s of silence.
-	Heartbeat time.Duration
 	// UnseenGrace is how long after joining a member that was never seen may still appear.
 	UnseenGrace time.Duration
 	// LeaveTimeout bounds a clean exit.

@@ -7,16 +7,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 )
 
 // envPrefix begins the environment variables of settings.
 const envPrefix = "WEIR_"
-
-// heartbeatTimeout is Temporal's patience with a running task (PROTOCOL.md, "Who may run").
-const heartbeatTimeout = 10 * time.Second
 
 func envName(key string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
@@ -198,9 +194,6 @@ func (d *decoder) checkSettings(s *Settings) {
 	}
 	if f.ProbeInterval > 0 && f.ProbeTimeout > f.ProbeInterval {
 		d.failf(d.at("failure.probe_timeout"), "lower it", "%s is above probe_interval %s", formatDuration(f.ProbeTimeout), formatDuration(f.ProbeInterval))
-	}
-	if f.Heartbeat > heartbeatTimeout/3 {
-		d.failf(d.at("failure.heartbeat"), "lower it", "%s is too seldom: three must fit in %s", formatDuration(f.Heartbeat), formatDuration(heartbeatTimeout))
 	}
 }
 

@@ -14,8 +14,6 @@ import (
 // settingsTable names each setting once, by its dotted path.
 func settingsTable() []field[Settings] {
 	table := []field[Settings]{
-		key("temporal.task_queue", "Task queue of workflows and control activities.", textOf[string]("text"),
-			func(s *Settings) *string { return &s.TaskQueue }, def("weir")),
 		key("data_dir", "Directory of the node's working copies of state.", textOf[string]("directory"),
 			func(s *Settings) *string { return &s.DataDir }, def("weir-data")),
 		key("slots", "Subtasks of each chain that the node takes; the cores unless given.", integer(1, 1<<12),
@@ -61,8 +59,6 @@ func failureTable() []field[Settings] {
 			func(s *Settings) *time.Duration { return &s.Failure.ProbeInterval }, def("1s")),
 		key("failure.probe_timeout", "How long such a probe may take.", duration(minDuration),
 			func(s *Settings) *time.Duration { return &s.Failure.ProbeTimeout }, def("500ms")),
-		key("failure.heartbeat", "How often running tasks report to Temporal, which gives up after 10s.", duration(minDuration),
-			func(s *Settings) *time.Duration { return &s.Failure.Heartbeat }, def("2s")),
 		key("failure.unseen_grace", "How long after joining a member that was never seen may still appear.", duration(minDuration),
 			func(s *Settings) *time.Duration { return &s.Failure.UnseenGrace }, def("5s")),
 		key("failure.leave_timeout", "Bound of a clean exit after SIGTERM.", duration(minDuration),

@@ -19,7 +19,7 @@ func TestSettingsDefaults(t *testing.T) {
 			t.Errorf("default listener: got %s, want loopback", v)
 		}
 	}
-	if s.TaskQueue != "weir" || s.Slots < 1 || s.Failure.PeerTimeout != 2*time.Second {
+	if s.Slots < 1 || s.Failure.PeerTimeout != 2*time.Second {
 		t.Errorf("defaults: got %+v", s)
 	}
 	if got, want := s.Failure.Keepalive+s.Failure.PeerTimeout, 2500*time.Millisecond; got > want {
@@ -78,10 +78,9 @@ func TestSettingsProblems(t *testing.T) {
 		{"half a key", SettingsInput{Data: []byte("s3: {access_key: \"${env:A}\"}")}, []string{"w:1:1: s3: access_key and secret_key belong together; give both or none"}},
 		{"unquoted brace", SettingsInput{Data: []byte("s3: {access_key: ${env:A}}")}, []string{"w:1:1: no YAML: did not find expected ',' or '}'; inside braces and brackets quote what holds , [ ] { } or ?"}},
 		{"endpoint", SettingsInput{Data: []byte("s3: {endpoint: \"http://u:hunter2@h\"}")}, []string{"w:1:16: s3.endpoint: a URL must not hold a user or password"}},
-		{"timings", SettingsInput{Data: []byte("failure: {keepalive: 3s, heartbeat: 5s, probe_timeout: 2s}")}, []string{
+		{"timings", SettingsInput{Data: []byte("failure: {keepalive: 3s, probe_timeout: 2s}")}, []string{
 			"w:1:22: failure.keepalive: 3s is not below peer_timeout 2s; lower it",
-			"w:1:37: failure.heartbeat: 5s is too seldom: three must fit in 10s; lower it",
-			"w:1:56: failure.probe_timeout: 2s is above probe_interval 1s; lower it"}},
+			"w:1:41: failure.probe_timeout: 2s is above probe_interval 1s; lower it"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
