@@ -330,7 +330,7 @@ func (r *Row) identity() bool {
 		return false
 	}
 	for i, c := range r.Columns {
-		if plainColumn(c.Expr, r.In) != i || c.Name != r.In.Fields[i].Name {
+		if PlainColumn(c.Expr, r.In) != i || c.Name != r.In.Fields[i].Name {
 			return false
 		}
 	}

@@ -50,7 +50,7 @@ func (s *stepNode) preStage(in *batch.Schema, where expr.Node) *Row {
 	}
 	for i, k := range s.keys {
 		name := fmt.Sprintf("#%d", i)
-		if c := plainColumn(k.node, in); c >= 0 && row.Out.Index(in.Fields[c].Name) < 0 {
+		if c := PlainColumn(k.node, in); c >= 0 && row.Out.Index(in.Fields[c].Name) < 0 {
 			name = in.Fields[c].Name // the calls may read it under its own name
 		}
 		add(name, k.node, batch.Field{Type: k.typ, Nullable: k.null})

@@ -114,8 +114,8 @@ func leavesSchema(leaves []leaf, hasTime bool) *batch.Schema {
 // column is the expression of a plain column.
 func column(name string) expr.Node { return &expr.Column{Path: []string{name}} }
 
-// plainColumn is the index of the column that n is, or −1 if n is more than a column.
-func plainColumn(n expr.Node, s *batch.Schema) int {
+// PlainColumn is the index of the column that n is, or −1 if n is more than a column.
+func PlainColumn(n expr.Node, s *batch.Schema) int {
 	c, ok := n.(*expr.Column)
 	if !ok {
 		return -1
