@@ -181,6 +181,8 @@ func (b *NodeBook) hear(bar Barrier) {
 	}
 	p := b.pages[bar.ID]
 	switch {
+	case p == nil && bar.ID <= b.decided:
+		b.emit(BookEffect{Kind: Refuse, ID: bar.ID, Reason: fmt.Sprintf("every checkpoint up to %d is decided or belongs to an earlier attempt", b.decided)})
 	case p == nil:
 		b.emit(BookEffect{Kind: Refuse, ID: bar.ID, Reason: fmt.Sprintf("the newest checkpoint heard of is %d", b.newest)})
 	case p.state == ready:

@@ -49,37 +49,46 @@ func build(c Commit) (Manifest, error) {
 		Version: FormatVersion, Kind: Durable, UID: c.Deployment.UID, Attempt: c.Deployment.Attempt, ID: c.ID,
 		Floor: c.Floor, Final: true, MaxParallelism: g.MaxParallelism, Graph: &g,
 	}
-	nodes := c.Deployment.Placement.Nodes()
-	parts := map[job.NodeID]*Part{}
-	for i := range c.Parts {
-		p := &c.Parts[i]
-		if parts[p.Node] != nil {
-			return Manifest{}, invalid("two parts of node %s", p.Node)
-		}
-		parts[p.Node] = p
-	}
-	for _, n := range nodes { // in placement order, so that sums and messages are deterministic
-		p := parts[n.Node]
-		if p == nil {
-			return Manifest{}, invalid("no part of node %s", n.Node)
-		}
-		delete(parts, n.Node)
-		if err := checkPart(c, p); err != nil {
-			return Manifest{}, fmt.Errorf("node %s: %w", n.Node, err)
-		}
-		m.States = append(m.States, p.States...)
-		m.Transactions = append(m.Transactions, p.Transactions...)
-		m.Stats = m.Stats.Add(p.Stats)
-		m.Final = m.Final && p.Ended
-	}
-	for n := range parts {
-		return Manifest{}, invalid("part of node %s, which is not in the deployment", n)
+	if err := join(&m, c); err != nil {
+		return Manifest{}, err
 	}
 	sortShare(m.States, m.Transactions)
 	if err := checkCoverage(g, m.States); err != nil {
 		return Manifest{}, err
 	}
 	return m, m.Validate()
+}
+
+// join adds the parts to m, in placement order, so that sums and messages are deterministic.
+func join(m *Manifest, c Commit) error {
+	parts := map[job.NodeID]*Part{}
+	for i := range c.Parts {
+		p := &c.Parts[i]
+		if parts[p.Node] != nil {
+			return invalid("two parts of node %s", p.Node)
+		}
+		parts[p.Node] = p
+	}
+	nodes := c.Deployment.Placement.Nodes()
+	for _, n := range nodes {
+		p := parts[n.Node]
+		if p == nil {
+			return invalid("no part of node %s", n.Node)
+		}
+		if err := checkPart(c, p); err != nil {
+			return fmt.Errorf("node %s: %w", n.Node, err)
+		}
+		m.States = append(m.States, p.States...)
+		m.Transactions = append(m.Transactions, p.Transactions...)
+		m.Stats = m.Stats.Add(p.Stats)
+		m.Final = m.Final && p.Ended
+	}
+	for i := range c.Parts {
+		if n := c.Parts[i].Node; !slices.ContainsFunc(nodes, func(s job.NodeSlot) bool { return s.Node == n }) {
+			return invalid("part of node %s, which is not in the deployment", n)
+		}
+	}
+	return nil
 }
 
 // checkPart proves that p is the complete share of its node.

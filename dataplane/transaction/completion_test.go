@@ -122,82 +122,91 @@ func showNext(c *Completion) string {
 // only if all are committed, and "all lost" be said only if none is; and nothing may stay undecided.
 func TestCompletionModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := checkpoint.Manifest{Kind: checkpoint.Durable, ID: 9}
-		system := map[string]string{} // "open", "committed", "aborted"
-		for i := range rapid.IntRange(0, 5).Draw(t, "transactions") {
-			x := prep(fmt.Sprint("t", i), job.CheckpointID(rapid.IntRange(7, 9).Draw(t, "checkpoint")), int64(rapid.IntRange(0, 3).Draw(t, "begin")))
-			m.Transactions = append(m.Transactions, x)
-			system[x.ID] = "open"
-		}
-		marker := false
-		start := func() *Completion {
-			var covered []job.CheckpointID
-			if marker {
-				covered = append(covered, m.ID)
-			}
-			c, err := NewCompletion(m, covered)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return c
-		}
-		c := start()
+		w := newWorkers(t)
+		c := w.start(t)
 		for c.Verdict() == Pending {
 			switch rapid.IntRange(0, 9).Draw(t, "fault") {
 			case 0:
-				c = start() // crash; another worker
+				c = w.start(t) // crash; another worker
 			case 1:
-				for id, st := range system {
-					if st == "open" && rapid.Bool().Draw(t, "timeout "+id) {
-						system[id] = "aborted"
+				for _, x := range w.m.Transactions {
+					if w.system[x.ID] == "open" && rapid.Bool().Draw(t, "timeout") {
+						w.system[x.ID] = "aborted"
 					}
 				}
 			}
-			s := c.Next()
-			id := s.Transaction.ID
-			switch s.Action {
-			case Commit:
-				if system[id] == "open" {
-					system[id] = "committed"
-				}
-			case Abort:
-				if system[id] == "open" {
-					system[id] = "aborted"
-				}
-			case PutMarker:
-				marker = true
-				c.ReportMarker(true)
-				continue
-			case ReadMarker:
-				c.ReportMarker(marker)
-				continue
-			default:
-				continue
-			}
-			if rapid.IntRange(0, 5).Draw(t, "reply") == 0 {
-				continue // the reply is lost: the same step again
-			}
-			if system[id] == "committed" {
-				c.Report(id, Committed)
-			} else {
-				c.Report(id, Lost)
-			}
+			w.step(t, c)
 		}
 		count := map[string]int{}
-		for _, st := range system {
+		for _, st := range w.system {
 			count[st]++
 		}
 		want := SomeLost
 		switch {
-		case count["committed"] == len(system):
+		case count["committed"] == len(w.system):
 			want = Complete
 		case count["committed"] == 0:
 			want = AllLost
 		}
-		if c.Verdict() != want || count["open"] > 0 || marker != (want == Complete) {
-			t.Fatalf("verdict %s, marker %v; the system says %v", c.Verdict(), marker, system)
+		if c.Verdict() != want || count["open"] > 0 || w.marker != (want == Complete) {
+			t.Fatalf("verdict %s, marker %v; the system says %v", c.Verdict(), w.marker, w.system)
 		}
 	})
+}
+
+// workers complete m; system has the state of each transaction ("open", "committed", "aborted").
+type workers struct {
+	m      checkpoint.Manifest
+	system map[string]string
+	marker bool
+}
+
+func newWorkers(t *rapid.T) *workers {
+	w := &workers{m: checkpoint.Manifest{Kind: checkpoint.Durable, ID: 9}, system: map[string]string{}}
+	for i := range rapid.IntRange(0, 5).Draw(t, "transactions") {
+		x := prep(fmt.Sprint("t", i), job.CheckpointID(rapid.IntRange(7, 9).Draw(t, "checkpoint")), int64(rapid.IntRange(0, 3).Draw(t, "begin")))
+		w.m.Transactions = append(w.m.Transactions, x)
+		w.system[x.ID] = "open"
+	}
+	return w
+}
+
+func (w *workers) start(t *rapid.T) *Completion {
+	var covered []job.CheckpointID
+	if w.marker {
+		covered = append(covered, w.m.ID)
+	}
+	c, err := NewCompletion(w.m, covered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (w *workers) step(t *rapid.T, c *Completion) {
+	s := c.Next()
+	id := s.Transaction.ID
+	switch s.Action {
+	case PutMarker:
+		w.marker = true
+		c.ReportMarker(true)
+		return
+	case ReadMarker:
+		c.ReportMarker(w.marker)
+		return
+	case Done:
+		return
+	}
+	if w.system[id] == "open" {
+		w.system[id] = map[Action]string{Commit: "committed", Abort: "aborted"}[s.Action]
+	}
+	switch {
+	case rapid.IntRange(0, 5).Draw(t, "reply") == 0: // lost: the same step again
+	case w.system[id] == "committed":
+		c.Report(id, Committed)
+	default:
+		c.Report(id, Lost)
+	}
 }
 
 func TestCompletionIsFenced(t *testing.T) {

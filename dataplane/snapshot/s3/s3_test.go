@@ -65,6 +65,7 @@ func TestConformanceVersityGW(t *testing.T) {
 	cfg := versitygw(t)
 	snapshottest.Run(t, snapshottest.Options{LargeFile: 12 << 20, Many: 1100}, func(t *testing.T) snapshot.Store { return mustOpen(t, cfg) })
 	t.Run("completion of a multipart upload is conditional", func(t *testing.T) { testConditionalCompletion(t, mustOpen(t, cfg)) })
+	t.Run("stale uploads are aborted", func(t *testing.T) { testAbortUploads(t, mustOpen(t, cfg)) })
 	t.Run("rights and credentials", func(t *testing.T) {
 		wrong := cfg
 		wrong.SecretKey = "wrong"
@@ -289,6 +290,25 @@ func TestFailedUploadIsAborted(t *testing.T) {
 		t.Errorf("wrong digest: got %v, want a fatal error", err)
 	}
 }
+
+// Ensure that what a killed process left is aborted, and what may be in progress is not.
+func testAbortUploads(t *testing.T, s *Store) {
+	for _, key := range []string{"0a/shared/1-1-x", "0b/shared/1-1-x"} {
+		if _, err := s.c.CreateMultipartUpload(t.Context(), &awss3.CreateMultipartUploadInput{Bucket: s.bucket(), Key: s.key(key)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := s.AbortUploads(t.Context(), "0a/", time.Now().Add(-time.Hour)); err != nil || n != 0 {
+		t.Errorf("younger than an hour: aborted %d, %v, want 0", n, err)
+	}
+	for _, want := range []int{1, 0} {
+		if n, err := s.AbortUploads(t.Context(), "0a/", time.Now().Add(time.Hour)); err != nil || n != want {
+			t.Errorf("aborted %d, %v, want %d, and not the other job's", n, err, want)
+		}
+	}
+}
+
+func TestAbortUploadsFake(t *testing.T) { testAbortUploads(t, mustOpen(t, fake(t, nil))) }
 
 func TestPatienceIsBounded(t *testing.T) {
 	down := func(http.Handler) http.Handler {

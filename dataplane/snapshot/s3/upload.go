@@ -111,9 +111,49 @@ func (s *Store) uploadPart(ctx context.Context, key string, id *string, n int32,
 	return types.CompletedPart{PartNumber: aws.Int32(n), ETag: etag, ChecksumSHA256: checksum}, nil
 }
 
-// abort removes the parts of a failed upload, best effort: the bucket's lifecycle rule catches the rest.
+// abort removes the parts of a failed upload, best effort: AbortUploads or a lifecycle rule catches the rest.
 func (s *Store) abort(ctx context.Context, key string, id *string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
 	defer cancel()
-	_, _ = s.c.AbortMultipartUpload(ctx, &awss3.AbortMultipartUploadInput{Bucket: s.bucket(), Key: s.key(key), UploadId: id})
+	_ = s.abortUpload(ctx, s.key(key), id)
+}
+
+// AbortUploads aborts the multipart uploads below prefix that were begun before the given time, and returns how
+// many there were. A process that is killed in the middle leaves its parts behind, which cost money and appear in
+// no listing of objects. It needs s3:ListBucketMultipartUploads; where a lifecycle rule does the same it is not
+// needed.
+func (s *Store) AbortUploads(ctx context.Context, prefix string, before time.Time) (n int, err error) {
+	in := &awss3.ListMultipartUploadsInput{Bucket: s.bucket(), Prefix: s.key(prefix)}
+	for {
+		var page *awss3.ListMultipartUploadsOutput
+		err := s.retry(ctx, 0, func(ctx context.Context) (err error) {
+			page, err = s.c.ListMultipartUploads(ctx, in)
+			return err
+		})
+		if err != nil {
+			return n, fmt.Errorf("list multipart uploads of %s/%s: %w", s, prefix, err)
+		}
+		for _, u := range page.Uploads {
+			if !aws.ToTime(u.Initiated).Before(before) {
+				continue // perhaps in progress
+			}
+			err := s.retry(ctx, 0, func(ctx context.Context) error { return s.abortUpload(ctx, u.Key, u.UploadId) })
+			if err != nil {
+				return n, fmt.Errorf("abort multipart upload of %s: %w", aws.ToString(u.Key), err)
+			}
+			n++
+		}
+		if !aws.ToBool(page.IsTruncated) {
+			return n, nil
+		}
+		in.KeyMarker, in.UploadIdMarker = page.NextKeyMarker, page.NextUploadIdMarker
+	}
+}
+
+func (s *Store) abortUpload(ctx context.Context, key, id *string) error {
+	_, err := s.c.AbortMultipartUpload(ctx, &awss3.AbortMultipartUploadInput{Bucket: s.bucket(), Key: key, UploadId: id})
+	if code, _ := codeAndStatus(err); code == "NoSuchUpload" {
+		return nil
+	}
+	return err
 }
