@@ -115,7 +115,7 @@ func TestReadManifestRefusesDamage(t *testing.T) {
 		if _, err := snapshot.ReadManifest(t.Context(), s, ref.UID, n); !errors.Is(err, c.want) || job.ClassOf(err) != job.Fatal {
 			t.Errorf("%v: got %v", c.want, err)
 		}
-		if _, err := snapshot.Take(t.Context(), s, ref.UID, false); !errors.Is(err, c.want) {
+		if _, err := snapshot.SurveyJob(t.Context(), s, ref.UID, false); !errors.Is(err, c.want) {
 			t.Errorf("survey with a damaged newest decision: got %v, want %v: it must not go on to an older one", err, c.want)
 		}
 	}
@@ -184,7 +184,7 @@ func TestCommittedMarker(t *testing.T) {
 
 func TestSurvey(t *testing.T) {
 	s := snapshottest.NewMemory()
-	if v, err := snapshot.Take(t.Context(), s, ref.UID, false); err != nil || v.Found || v.NextAttempt(0) != 1 {
+	if v, err := snapshot.SurveyJob(t.Context(), s, ref.UID, false); err != nil || v.Found || v.NextAttempt(0) != 1 {
 		t.Errorf("empty: got %+v, %v", v, err)
 	}
 	for _, m := range []checkpoint.Manifest{durable(5), durable(6), checkpoint.NewAbort(ref, 7, 0, ""), checkpoint.NewClaim(job.Ref{UID: ref.UID, Attempt: 9}, 8, 0)} {
@@ -195,11 +195,11 @@ func TestSurvey(t *testing.T) {
 	if err := s.Create(t.Context(), "0a1b/something/else-99", nil); err != nil {
 		t.Fatal(err)
 	}
-	v, err := snapshot.Take(t.Context(), s, ref.UID, false)
+	v, err := snapshot.SurveyJob(t.Context(), s, ref.UID, false)
 	if err != nil || v.Newest.ID != 6 || len(v.Decisions) != 3 || v.NextAttempt(1) != 10 || v.ClaimID() != 9 {
 		t.Errorf("got newest %d, %d read, attempt %d, claim %d, %v; want 6, 3, 10, 9", v.Newest.ID, len(v.Decisions), v.NextAttempt(1), v.ClaimID(), err)
 	}
-	if v, err := snapshot.Take(t.Context(), s, ref.UID, true); err != nil || len(v.Decisions) != 4 {
+	if v, err := snapshot.SurveyJob(t.Context(), s, ref.UID, true); err != nil || len(v.Decisions) != 4 {
 		t.Errorf("all: got %d read, %v, want 4", len(v.Decisions), err)
 	}
 }
@@ -244,7 +244,7 @@ func TestRetentionSurvivesCrashes(t *testing.T) {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}
 		checkStanding(t, s)
-		v, err := snapshot.Take(t.Context(), s, ref.UID, true)
+		v, err := snapshot.SurveyJob(t.Context(), s, ref.UID, true)
 		if err != nil || v.Newest.ID != 4 {
 			t.Fatalf("newest %d, %v", v.Newest.ID, err)
 		}
@@ -266,7 +266,7 @@ func TestRetentionSurvivesCrashes(t *testing.T) {
 
 // retain is one run of the retention activity: plan, persist, read again, execute.
 func retain(t *testing.T, s snapshot.Store) error {
-	v, err := snapshot.Take(t.Context(), s, ref.UID, true)
+	v, err := snapshot.SurveyJob(t.Context(), s, ref.UID, true)
 	if err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func retain(t *testing.T, s snapshot.Store) error {
 	if p, err = snapshot.PersistPlan(t.Context(), s, p); err != nil {
 		return err
 	}
-	if v, err = snapshot.Take(t.Context(), s, ref.UID, true); err != nil {
+	if v, err = snapshot.SurveyJob(t.Context(), s, ref.UID, true); err != nil {
 		return err
 	}
 	return snapshot.ExecutePlan(t.Context(), s, p.Revise(v.Decisions, nil))
@@ -285,7 +285,7 @@ func retain(t *testing.T, s snapshot.Store) error {
 
 func checkStanding(t *testing.T, s snapshot.Store) {
 	t.Helper()
-	v, err := snapshot.Take(t.Context(), s, ref.UID, true)
+	v, err := snapshot.SurveyJob(t.Context(), s, ref.UID, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,10 +20,10 @@ type Survey struct {
 	Listing   []checkpoint.Listed
 }
 
-// Take makes a survey: it lists what the job has and reads its decisions, newest first, down to the newest durable checkpoint; with
+// SurveyJob lists what the job has and reads its decisions, newest first, down to the newest durable checkpoint; with
 // all set it reads every one. A decision that cannot be read or trusted is an error: a damaged newest checkpoint
 // stops the job, it never falls back silently.
-func Take(ctx context.Context, s Store, uid job.UID, all bool) (Survey, error) {
+func SurveyJob(ctx context.Context, s Store, uid job.UID, all bool) (Survey, error) {
 	names := Names{UID: uid}
 	objects, err := s.List(ctx, names.Prefix())
 	if err != nil {
