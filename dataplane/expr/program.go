@@ -9,10 +9,9 @@ import (
 
 // Program is a compiled expression. It keeps memory between batches and belongs to one goroutine.
 type Program struct {
-	root     exec
-	typ      batch.Type
-	nullable bool
-	m        machine
+	root  exec
+	typed *Typed
+	m     machine
 }
 
 // Compile makes a program of t. place names the position of an offset in the expression for error messages
@@ -25,16 +24,19 @@ func Compile(t *Typed, place func(offset int) string) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Program{root: root, typ: t.typ, nullable: t.nullable}
+	p := &Program{root: root, typed: t}
 	p.m.place, p.m.keep = place, t.typ.IsView()
 	return p, nil
 }
 
 // Type is the type of the values.
-func (p *Program) Type() batch.Type { return p.typ }
+func (p *Program) Type() batch.Type { return p.typed.typ }
 
 // Nullable says whether a value can be null.
-func (p *Program) Nullable() bool { return p.nullable }
+func (p *Program) Nullable() bool { return p.typed.nullable }
+
+// Typed is the expression that the program was compiled from.
+func (p *Program) Typed() *Typed { return p.typed }
 
 // Eval computes the rows sel of b (nil: all physical rows) and returns a column of b.Rows rows that belongs
 // to the caller: it is never written again, and may share memory with b. Rows that are not in sel are
@@ -66,8 +68,8 @@ var _ batch.Predicate = (*Predicate)(nil)
 
 // NewPredicate returns the predicate of a boolean program, which it takes over.
 func NewPredicate(p *Program) (*Predicate, error) {
-	if p.typ.Kind != batch.Bool {
-		return nil, fmt.Errorf("new predicate: the expression is %s, not boolean", typeName(p.typ))
+	if p.Type().Kind != batch.Bool {
+		return nil, fmt.Errorf("new predicate: the expression is %s, not boolean", typeName(p.Type()))
 	}
 	return &Predicate{p}, nil
 }
