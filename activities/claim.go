@@ -8,6 +8,7 @@ import (
 	"github.com/weirstream/weir/dataplane/checkpoint"
 	"github.com/weirstream/weir/dataplane/job"
 	"github.com/weirstream/weir/dataplane/snapshot"
+	"github.com/weirstream/weir/dataplane/transaction"
 )
 
 // maxCancelled bounds how many older attempts a claim asks to end.
@@ -23,7 +24,7 @@ func (c *Control) ClaimAttempt(ctx context.Context, in ClaimInput) (Claim, error
 	}
 	defer beat(ctx, nil)()
 	for above := in.Above; ; {
-		look, err := snapshot.Take(ctx, s, in.Job.UID, false)
+		look, err := snapshot.SurveyJob(ctx, s, in.Job.UID, false)
 		if err != nil {
 			return Claim{}, classified(err)
 		}
@@ -62,19 +63,23 @@ func (c *Control) endOlder(ctx context.Context, in ClaimInput, listing []checkpo
 	}
 }
 
-// FallBack repeats, under a new id, the newest durable checkpoint below one whose transactions were all
-// aborted by the systems behind the sinks.
+// FallBack repeats, under a new id, an earlier checkpoint, since the systems behind the sinks have aborted
+// every transaction of the newest one: the newest earlier checkpoint whose output is all out and none of whose
+// records are in a lost transaction. Without one the job cannot go on.
 func (c *Control) FallBack(ctx context.Context, in FallBackInput) (FellBack, error) {
 	s, err := c.store(ctx, in.Job)
 	if err != nil {
 		return FellBack{}, classified(err)
 	}
-	from, found, err := durableBelow(ctx, s, in.Job.UID, in.Lost)
+	defer beat(ctx, nil)()
+	look, err := snapshot.SurveyJob(ctx, s, in.Job.UID, true)
 	if err != nil {
 		return FellBack{}, classified(err)
 	}
-	if !found {
-		return FellBack{}, failure(TypeFatal, fmt.Sprintf("the transactions of checkpoint %d are lost and no earlier checkpoint is left", in.Lost), FailureDetails{})
+	from, ok := transaction.FallBackTarget(look.Decisions, look.Committed, lostOf(look, in.Lost))
+	if !ok {
+		return FellBack{}, failure(TypeFatal, fmt.Sprintf("the transactions of checkpoint %d are lost, and no earlier checkpoint "+
+			"is left to which the job can go back without doubling what is out already", in.Lost), FailureDetails{})
 	}
 	m, err := checkpoint.Restored(from, in.Job.Ref(in.Attempt), in.ID, from.Floor,
 		fmt.Sprintf("fell back from checkpoint %d, whose transactions were lost", in.Lost))
@@ -88,24 +93,19 @@ func (c *Control) FallBack(ctx context.Context, in FallBackInput) (FellBack, err
 	return FellBack{From: from.ID, Taken: !v.Ours}, nil
 }
 
-// durableBelow finds the newest durable checkpoint with an id below id. Decisions below the floor of the one
-// above them are void.
-func durableBelow(ctx context.Context, s snapshot.Store, uid job.UID, id job.CheckpointID) (checkpoint.Manifest, bool, error) {
-	above, err := snapshot.ReadManifest(ctx, s, uid, id)
-	if err != nil {
-		return checkpoint.Manifest{}, false, err
-	}
-	for at := id - 1; at >= above.Floor; at-- {
-		m, err := snapshot.ReadManifest(ctx, s, uid, at)
-		if isNotFound(err) {
+// lostOf are the transactions of checkpoint id that no marker covers.
+func lostOf(look snapshot.Survey, id job.CheckpointID) []checkpoint.Transaction {
+	upTo, marked := look.CoveredUpTo()
+	var lost []checkpoint.Transaction
+	for _, m := range look.Decisions {
+		if m.ID != id {
 			continue
 		}
-		if err != nil {
-			return checkpoint.Manifest{}, false, err
-		}
-		if m.Kind == checkpoint.Durable {
-			return m, true, nil
+		for _, t := range m.Transactions {
+			if !marked || t.Checkpoint > upTo {
+				lost = append(lost, t)
+			}
 		}
 	}
-	return checkpoint.Manifest{}, false, nil
+	return lost
 }

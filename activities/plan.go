@@ -118,7 +118,7 @@ func chooseLife(ctx context.Context, s snapshot.Store, in PlanJobInput, g job.Gr
 	if last == "" {
 		return "", failure(TypeRefused, fmt.Sprintf("job %q has no earlier run in %s to go on from", in.Name, s), FailureDetails{})
 	}
-	look, err := snapshot.Take(ctx, s, last, false)
+	look, err := snapshot.SurveyJob(ctx, s, last, false)
 	if err != nil {
 		return "", err
 	}

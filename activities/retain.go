@@ -16,7 +16,7 @@ func (c *Control) Retain(ctx context.Context, in RetentionInput) (Retention, err
 		return Retention{}, classified(err)
 	}
 	defer beat(ctx, nil)()
-	look, err := snapshot.Take(ctx, s, in.Job.UID, true)
+	look, err := snapshot.SurveyJob(ctx, s, in.Job.UID, true)
 	if err != nil {
 		return Retention{}, classified(err)
 	}
@@ -29,7 +29,7 @@ func (c *Control) Retain(ctx context.Context, in RetentionInput) (Retention, err
 	if plan, err = snapshot.PersistPlan(ctx, s, plan); err != nil {
 		return Retention{}, classified(fmt.Errorf("persist retention plan after checkpoint %d: %w", plan.After, err))
 	}
-	if look, err = snapshot.Take(ctx, s, in.Job.UID, true); err != nil {
+	if look, err = snapshot.SurveyJob(ctx, s, in.Job.UID, true); err != nil {
 		return Retention{}, classified(err)
 	}
 	plan = plan.Revise(look.Decisions, nil)

@@ -1,16 +1,14 @@
 package activities
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/weirstream/weir/dataplane/checkpoint"
 	"github.com/weirstream/weir/dataplane/job"
 	"github.com/weirstream/weir/dataplane/snapshot"
+	"github.com/weirstream/weir/dataplane/transaction"
 )
 
 // CommitSinks commits the transactions of a durable checkpoint, as its manifest in the store lists them
@@ -33,14 +31,14 @@ func (c *Control) CommitSinks(ctx context.Context, in SinksInput) (SinksResult, 
 	if err != nil {
 		return SinksResult{}, classified(err)
 	}
-	e, err := c.settle(ctx, s, prog.Spec, m)
+	done, err := c.complete(ctx, s, prog.Spec, m)
 	if err != nil {
 		return SinksResult{}, classified(err)
 	}
-	if len(e.lost) > 0 {
-		return SinksResult{Count: len(e.committed), Stake: stake(e.lost)}, nil
+	if done.Verdict() != transaction.Complete {
+		return SinksResult{Stake: Cut(done.Loss())}, nil
 	}
-	if _, err := c.abortLower(ctx, prog.Spec, m, m.Attempt); err != nil {
+	if _, err := c.abortLeftovers(ctx, prog.Spec, m, m.Attempt); err != nil {
 		return SinksResult{}, classified(err)
 	}
 	return SinksResult{Committed: true, Count: len(m.Transactions)}, nil
@@ -68,116 +66,106 @@ func (c *Control) RecoverSinks(ctx context.Context, in RecoverInput) (Recovery, 
 	if err != nil {
 		return Recovery{}, classified(err)
 	}
-	e, err := c.settle(ctx, s, prog.Spec, m)
+	done, err := c.complete(ctx, s, prog.Spec, m)
 	if err != nil {
 		return Recovery{}, classified(err)
 	}
-	aborted, err := c.abortLower(ctx, prog.Spec, m, in.Attempt)
+	aborted, err := c.abortLeftovers(ctx, prog.Spec, m, in.Attempt)
 	if err != nil {
 		return Recovery{}, classified(err)
 	}
-	r := Recovery{Verdict: Recovered, Committed: len(e.committed), Aborted: aborted, Lost: len(e.lost), Stake: stake(e.lost)}
-	switch {
-	case len(e.lost) > 0 && len(e.committed) > 0:
-		r.Verdict = SomeLost
-	case len(e.lost) > 0:
-		r.Verdict = AllLost
+	lost := len(done.Lost())
+	r := Recovery{Verdict: Recovered, Committed: len(m.Transactions) - lost, Aborted: aborted, Lost: lost}
+	switch done.Verdict() {
+	case transaction.SomeLost:
+		r.Verdict, r.Stake = SomeLost, Cut(done.Loss())
+	case transaction.AllLost:
+		r.Verdict, r.Stake = AllLost, Cut(done.Loss())
 	}
 	return r, nil
 }
 
-// ends are the definitive answers about the transactions of one manifest.
-type ends struct{ committed, lost []checkpoint.Transaction }
-
-// settle commits the transactions of m, oldest first, and writes the marker if every one is committed. Where
-// the marker stands already nothing is asked: a broker that has forgotten a transaction since, or fences
-// it, says nothing about loss. When the oldest is lost and none is committed, the rest is aborted, so that
-// falling back to the checkpoint before stays possible.
-func (c *Control) settle(ctx context.Context, s snapshot.Store, spec json.RawMessage, m checkpoint.Manifest) (ends, error) {
-	var e ends
-	if done, err := snapshot.IsCommitted(ctx, s, m.UID, m.ID); err != nil || done {
-		return e, err
+// complete carries out what the rules of package transaction order for a manifest's transactions, until it
+// is known of each whether it is committed or lost.
+func (c *Control) complete(ctx context.Context, s snapshot.Store, spec json.RawMessage, m checkpoint.Manifest) (*transaction.Completion, error) {
+	marks, err := covered(ctx, s, m)
+	if err != nil {
+		return nil, err
 	}
-	for _, t := range oldestFirst(m.Transactions) {
-		act := c.Transactions.Commit
-		if len(e.lost) > 0 && len(e.committed) == 0 {
-			act = c.Transactions.Abort
+	done, err := transaction.NewCompletion(m, marks)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		step := done.Next()
+		t := step.Transaction
+		switch step.Action {
+		case transaction.Commit, transaction.Abort:
+			end := c.Transactions.Commit
+			if step.Action == transaction.Abort {
+				end = c.Transactions.Abort
+			}
+			o, err := end(ctx, spec, t)
+			if err != nil {
+				return nil, fmt.Errorf("end transaction %s of checkpoint %d: %w", t.ID, m.ID, err)
+			}
+			done.Report(t.ID, outcomes[o])
+		case transaction.PutMarker:
+			if err := snapshot.MarkCommitted(ctx, s, m.UID, m.ID); err != nil {
+				return nil, fmt.Errorf("mark checkpoint %d as committed: %w", m.ID, err)
+			}
+			done.ReportMarker(true)
+		case transaction.ReadMarker:
+			exists, err := snapshot.IsCommitted(ctx, s, m.UID, m.ID)
+			if err != nil {
+				return nil, fmt.Errorf("read marker of checkpoint %d: %w", m.ID, err)
+			}
+			done.ReportMarker(exists)
+		default:
+			return done, nil
 		}
-		o, err := act(ctx, spec, t)
+	}
+}
+
+// outcomes are the answers of Transactions in the words of package transaction.
+var outcomes = map[Outcome]transaction.Outcome{Committed: transaction.Committed, Lost: transaction.Lost}
+
+// covered looks for the newest marker that may cover transactions of m. Markers below the oldest of them
+// cover none.
+func covered(ctx context.Context, s snapshot.Store, m checkpoint.Manifest) ([]job.CheckpointID, error) {
+	oldest := m.ID
+	for _, t := range m.Transactions {
+		oldest = min(oldest, t.Checkpoint)
+	}
+	for id := m.ID; id >= oldest; id-- {
+		exists, err := snapshot.IsCommitted(ctx, s, m.UID, id)
 		if err != nil {
-			return e, fmt.Errorf("settle transaction %s of checkpoint %d: %w", t.ID, m.ID, err)
+			return nil, fmt.Errorf("read marker of checkpoint %d: %w", id, err)
 		}
-		if o == Committed {
-			e.committed = append(e.committed, t)
-			continue
+		if exists {
+			return []job.CheckpointID{id}, nil
 		}
-		// Another CommitSinks may have been faster and the id be in use again: read the marker first.
-		if done, err := snapshot.IsCommitted(ctx, s, m.UID, m.ID); err != nil || done {
-			return ends{}, err
-		}
-		e.lost = append(e.lost, t)
 	}
-	if len(e.lost) > 0 {
-		return e, nil
-	}
-	if err := snapshot.MarkCommitted(ctx, s, m.UID, m.ID); err != nil {
-		return e, fmt.Errorf("mark checkpoint %d as committed: %w", m.ID, err)
-	}
-	return e, nil
+	return nil, nil
 }
 
-// oldestFirst orders transactions by the checkpoint that ended them and then by their begin.
-func oldestFirst(ts []checkpoint.Transaction) []checkpoint.Transaction {
-	ts = slices.Clone(ts)
-	slices.SortStableFunc(ts, func(a, b checkpoint.Transaction) int {
-		return cmp.Or(cmp.Compare(a.Checkpoint, b.Checkpoint), cmp.Compare(a.BeginUnixMs, b.BeginUnixMs), cmp.Compare(a.ID, b.ID))
-	})
-	return ts
-}
-
-// abortLower aborts the open transactions of attempts below a, except those that m lists: a zombie may have
-// opened one late, and it would block every reader.
-func (c *Control) abortLower(ctx context.Context, spec json.RawMessage, m checkpoint.Manifest, a job.Attempt) (int, error) {
+// abortLeftovers aborts the open transactions of attempts below the one given, except those that m lists: a
+// zombie may have opened one late, and it would block every reader.
+func (c *Control) abortLeftovers(ctx context.Context, spec json.RawMessage, m checkpoint.Manifest, below job.Attempt) (int, error) {
 	open, err := c.Transactions.Open(ctx, spec, m.UID)
 	if err != nil {
 		return 0, fmt.Errorf("list open transactions: %w", err)
 	}
-	aborted := 0
-	for _, t := range open {
-		if t.Attempt >= a || listed(m, t.Transaction) {
-			continue
-		}
-		if err := c.Transactions.AbortOpen(ctx, spec, t); err != nil {
-			return aborted, fmt.Errorf("abort transaction %s of attempt %d: %w", t.ID, t.Attempt, err)
-		}
-		aborted++
+	listed := make([]checkpoint.Transaction, len(open))
+	attempts := map[string]job.Attempt{}
+	for i, t := range open {
+		listed[i], attempts[t.ID] = t.Transaction, t.Attempt
 	}
-	return aborted, nil
-}
-
-// listed reports whether the manifest lists exactly this transaction: an id alone is not enough, since a
-// newer transaction may be open under it.
-func listed(m checkpoint.Manifest, t checkpoint.Transaction) bool {
-	return slices.ContainsFunc(m.Transactions, func(l checkpoint.Transaction) bool {
-		return l.ID == t.ID && l.ProducerID == t.ProducerID && l.ProducerEpoch == t.ProducerEpoch
-	})
-}
-
-// stake says which records are at stake when transactions are lost.
-func stake(lost []checkpoint.Transaction) string {
-	if len(lost) == 0 {
-		return ""
-	}
-	records := int64(0)
-	var names []string
-	for i, t := range lost {
-		records += t.Records
-		if i < 3 {
-			names = append(names, fmt.Sprintf("%s (sink %s, subtask %d, checkpoint %d, %d records)", t.ID, t.Sink, t.Subtask, t.Checkpoint, t.Records))
+	left := transaction.Leftovers(listed, m, below)
+	for i, t := range left {
+		if err := c.Transactions.AbortOpen(ctx, spec, OpenTransaction{Transaction: t, Attempt: attempts[t.ID]}); err != nil {
+			return i, fmt.Errorf("abort transaction %s of attempt %d: %w", t.ID, attempts[t.ID], err)
 		}
 	}
-	if len(lost) > len(names) {
-		names = append(names, fmt.Sprintf("%d more", len(lost)-len(names)))
-	}
-	return fmt.Sprintf("%d transactions with %d records are lost: %s", len(lost), records, strings.Join(names, ", "))
+	return len(left), nil
 }

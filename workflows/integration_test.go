@@ -339,7 +339,7 @@ func (w *world) end(name string, run client.WorkflowRun) {
 
 func (w *world) survey(uid job.UID) snapshot.Survey {
 	w.Helper()
-	look, err := snapshot.Take(context.Background(), w.store, uid, false)
+	look, err := snapshot.SurveyJob(context.Background(), w.store, uid, false)
 	if err != nil {
 		w.Fatalf("survey: %v", err)
 	}

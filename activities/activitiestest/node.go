@@ -120,13 +120,38 @@ func isClosed(ch chan struct{}) bool {
 	}
 }
 
+// Deploy deploys a plan as it stands in the store, without anybody watching.
+func (n *Node) Deploy(plan []byte) {
+	var dep job.Deployment
+	if err := json.Unmarshal(plan, &dep); err != nil {
+		panic(err) // written by PlaceAttempt
+	}
+	if _, err := n.admit(dep); err != nil {
+		panic(err)
+	}
+}
+
 // RunTasks implements activities.Node.
 func (n *Node) RunTasks(ctx context.Context, dep job.Deployment) error {
+	t, err := n.admit(dep)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-t.ended:
+		return t.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// admit deploys dep unless it was deployed before.
+func (n *Node) admit(dep job.Deployment) (*tasks, error) {
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	first, err := n.gate.Admit(dep.Ref)
 	if err != nil {
-		n.mu.Unlock()
-		return err
+		return nil, err
 	}
 	if first {
 		for ref := range n.running {
@@ -137,14 +162,7 @@ func (n *Node) RunTasks(ctx context.Context, dep job.Deployment) error {
 		n.running[dep.Ref] = &tasks{dep: dep, ended: make(chan struct{}), atEnd: make(chan struct{})}
 		n.deployed = append(n.deployed, dep.Ref)
 	}
-	t := n.running[dep.Ref]
-	n.mu.Unlock()
-	select {
-	case <-t.ended:
-		return t.err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return n.running[dep.Ref], nil
 }
 
 // StopTasks implements activities.Node.

@@ -84,7 +84,7 @@ func (p *Planner) Plan(_ context.Context, raw json.RawMessage) (activities.Plan,
 	}
 	o := activities.Options{Interval: s.Interval, Timeout: s.Timeout, Keep: max(s.Keep, 1), Aligned: true, Restart: s.Restart}
 	if s.Transactional {
-		o.TxTimeout = 15 * time.Minute
+		o.TxTimeout = TxTimeout
 	}
 	return activities.Plan{
 		Graph: s.Graph(), Name: "test", Bounded: s.Bounded, Options: o,

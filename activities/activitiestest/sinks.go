@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sort"
 	"sync"
+	"time"
 
 	"github.com/weirstream/weir/activities"
 	"github.com/weirstream/weir/dataplane/checkpoint"
@@ -45,6 +46,9 @@ func (s *Sinks) SetDown(err error) {
 	s.down = err
 }
 
+// TxTimeout is after how long the system aborts a transaction.
+const TxTimeout = 15 * time.Minute
+
 // Begin opens a transaction of an attempt and returns it as a manifest lists it.
 func (s *Sinks) Begin(ref job.Ref, subtask int, id job.CheckpointID) checkpoint.Transaction {
 	s.mu.Lock()
@@ -54,6 +58,7 @@ func (s *Sinks) Begin(ref job.Ref, subtask int, id job.CheckpointID) checkpoint.
 	}
 	t := checkpoint.Transaction{
 		Sink: "out", Connector: "test", Subtask: subtask, Checkpoint: id, Records: 10,
+		BeginUnixMs: time.Now().UnixMilli(), TimeoutMs: TxTimeout.Milliseconds(),
 		ID: fmt.Sprintf("weir/%s/out/%d/%d/%d", ref.UID, ref.Attempt, subtask, id), ProducerID: int64(len(s.txs) + 1),
 	}
 	s.txs[t.ID] = &tx{Transaction: t, uid: ref.UID, attempt: ref.Attempt, state: Ongoing}
@@ -65,6 +70,13 @@ func (s *Sinks) Expire(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.txs[id].state = Aborted
+}
+
+// Forget drops every transaction, as a broker does after some days.
+func (s *Sinks) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.txs = nil
 }
 
 // Count is the number of transactions of uid in a state.
