@@ -34,8 +34,8 @@ func Leftovers(open []checkpoint.Transaction, m checkpoint.Manifest, below job.A
 // FallBackTarget is the checkpoint to return to when all transactions of the newest one, lost, are lost: the
 // newest durable one before every lost transaction, since the records of those are in its past no more, all of
 // whose own transactions are committed, and none before the newest marker, whose output is out already. decisions
-// are those of the job, covered its committed markers. ok is false when none is left: then the job stops, as where
-// only some are lost.
+// are those of the job, covered its committed markers; what lies below the newest one's floor is void, even if a
+// delayed PUT brought it back. ok is false when none is left: then the job stops, as where only some are lost.
 func FallBackTarget(decisions []checkpoint.Manifest, covered []job.CheckpointID, lost []checkpoint.Transaction) (target checkpoint.Manifest, ok bool) {
 	if len(lost) == 0 {
 		return checkpoint.Manifest{}, false
@@ -48,9 +48,10 @@ func FallBackTarget(decisions []checkpoint.Manifest, covered []job.CheckpointID,
 	for _, n := range covered {
 		committed = max(committed, n)
 	}
+	newest, _ := checkpoint.NewestDurable(decisions)
 	for _, m := range decisions {
-		if m.ID < committed {
-			continue // would emit again what is visible
+		if m.ID < committed || m.ID < newest.Floor {
+			continue // would emit again what is visible, or is void
 		}
 		safe := len(m.Transactions) == 0 || slices.Contains(covered, m.ID)
 		if m.Kind == checkpoint.Durable && m.ID < first && safe && (!ok || m.ID > target.ID) {

@@ -62,6 +62,7 @@ func TestFallBackTarget(t *testing.T) {
 		{"its own transactions are not known to be committed", []checkpoint.Manifest{chk(7, prep("b", 7, 1)), chk(9)}, nil, lost, -1},
 		{"everything before is retired", []checkpoint.Manifest{{Kind: checkpoint.Retired, ID: 7}, chk(9)}, nil, lost, -1},
 		{"what is left is older than output that is visible", []checkpoint.Manifest{chk(5), {Kind: checkpoint.Retired, ID: 7}, chk(9)}, []job.CheckpointID{7}, lost, -1},
+		{"what is left is void: a delayed PUT below the floor", []checkpoint.Manifest{chk(5), {Kind: checkpoint.Durable, ID: 9, Floor: 6}}, nil, lost, -1},
 		{"nothing is lost", []checkpoint.Manifest{chk(7), chk(9)}, nil, nil, -1},
 	} {
 		m, ok := FallBackTarget(c.decisions, c.covered, c.lost)
