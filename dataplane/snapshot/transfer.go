@@ -38,12 +38,17 @@ func UploadFile(ctx context.Context, s Store, ref job.Ref, n job.CheckpointID, p
 	if err != nil {
 		return checkpoint.File{}, err
 	}
+	return UploadHashed(ctx, s, ref, n, path, local, size, digest)
+}
+
+// UploadHashed is UploadFile for a file whose size and SHA-256 the caller knows already.
+func UploadHashed(ctx context.Context, s Store, ref job.Ref, n job.CheckpointID, path, local string, size int64, digest string) (checkpoint.File, error) {
 	f := checkpoint.File{Name: checkpoint.SharedName(ref.Attempt, n, digest), Local: local, Size: size, SHA256: digest}
 	if err := f.Validate(); err != nil {
 		return checkpoint.File{}, job.AsFatal(fmt.Errorf("upload %s: %w", path, err))
 	}
 	key := Names{UID: ref.UID}.Key(f.Name)
-	err = s.Upload(ctx, key, path, size, digest)
+	err := s.Upload(ctx, key, path, size, digest)
 	if errors.Is(err, ErrExists) {
 		err = checkSize(ctx, s, key, size)
 	}
