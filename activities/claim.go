@@ -81,7 +81,7 @@ func (c *Control) FallBack(ctx context.Context, in FallBackInput) (FellBack, err
 		return FellBack{}, failure(TypeFatal, fmt.Sprintf("the transactions of checkpoint %d are lost, and no earlier checkpoint "+
 			"is left to which the job can go back without doubling what is out already", in.Lost), FailureDetails{})
 	}
-	m, err := checkpoint.Restored(from, in.Job.Ref(in.Attempt), in.ID, from.Floor,
+	m, err := checkpoint.Restored(from, in.Job.Ref(in.Attempt), in.ID, max(from.Floor, look.Newest.Floor),
 		fmt.Sprintf("fell back from checkpoint %d, whose transactions were lost", in.Lost))
 	if err != nil {
 		return FellBack{}, classified(job.AsFatal(err))

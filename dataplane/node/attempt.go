@@ -91,8 +91,8 @@ func (a *attempt) unwatch() {
 func (a *attempt) run() {
 	log := a.n.cfg.Log.With("job", a.dep.JobName, "attempt", a.dep.Ref.String())
 	log.Info("deploying", "slots", len(a.slots), "restore", int64(a.dep.Restore))
+	defer a.n.forget(a) // after done is closed: an ended attempt uses no slots
 	defer close(a.done)
-	defer a.n.forget(a)
 	for _, l := range a.lower {
 		<-l.done
 	}

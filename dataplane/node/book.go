@@ -2,9 +2,6 @@ package node
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -226,17 +223,8 @@ func (b *book) persist(p *pageIO, s *task.Snapshot) (checkpoint.Share, error) {
 
 // storePart writes the node's part object; a failure declines the checkpoint.
 func (b *book) storePart(p *pageIO, part checkpoint.Part) {
-	body, err := checkpoint.EncodePart(part)
+	ack, err := snapshot.WritePart(p.ctx, b.a.store, part)
 	if err != nil {
-		b.failed(part.ID, err.Error())
-		return
-	}
-	sum := sha256.Sum256(body)
-	key := b.a.names.Part(part.ID, part.Attempt, part.Node)
-	ack := checkpoint.Ack{Node: part.Node, Part: key, SHA256: hex.EncodeToString(sum[:]), Stats: part.Stats}
-	// On ErrExists an earlier try of our own was applied: the bytes of a part are a pure function of its
-	// content and its key carries this process's id.
-	if err := b.a.store.Create(p.ctx, key, body); err != nil && !errors.Is(err, snapshot.ErrExists) {
 		b.failed(part.ID, fmt.Sprintf("store part: %v", err))
 		return
 	}

@@ -2,11 +2,7 @@ package node
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
-	"os"
 	"sync/atomic"
 
 	"github.com/weirstream/weir/dataplane/checkpoint"
@@ -33,7 +29,7 @@ func (u *uploader) Upload(ctx context.Context, path, local string, reuse *checkp
 			return f, nil
 		}
 	}
-	sum, size, err := digest(path)
+	size, sum, err := snapshot.HashFile(path)
 	if err != nil {
 		return checkpoint.File{}, fmt.Errorf("digest %s: %w", local, err)
 	}
@@ -48,7 +44,7 @@ func (u *uploader) Upload(ctx context.Context, path, local string, reuse *checkp
 	case <-ctx.Done():
 		return checkpoint.File{}, context.Cause(ctx)
 	}
-	f, err := snapshot.UploadFile(ctx, u.b.a.store, u.b.a.dep.Ref, u.id, path, local)
+	f, err := snapshot.UploadHashed(ctx, u.b.a.store, u.b.a.dep.Ref, u.id, path, local, size, sum)
 	if err != nil {
 		return checkpoint.File{}, err
 	}
@@ -67,17 +63,6 @@ func (u *uploader) named(f checkpoint.File) {
 	u.b.mu.Lock()
 	defer u.b.mu.Unlock()
 	u.b.mu.reuse.Named(u.id, f)
-}
-
-func digest(path string) (sum string, size int64, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", 0, err
-	}
-	defer f.Close()
-	h := sha256.New()
-	size, err = io.Copy(h, f)
-	return hex.EncodeToString(h.Sum(nil)), size, err
 }
 
 // downloader fetches files of the restored manifest. It implements state.Downloader.
