@@ -71,22 +71,32 @@ func Start(ctx context.Context, opts Options) (*Broker, error) {
 	return b, b.Restart(ctx)
 }
 
-// StartT is Start in a temporary folder for a test, which ends the broker. It skips the test with -short, and
-// without java or mvn unless $WEIR_REQUIRE_REAL is set.
+// StartT is Start in a temporary folder for a test, which ends the broker. See SkipUnlessReal.
 func StartT(t testing.TB, properties map[string]string) *Broker {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("a real broker takes too long for -short")
-	}
+	SkipUnlessReal(t)
 	b, err := Start(t.Context(), Options{Dir: t.TempDir(), Properties: properties})
-	if errors.Is(err, ErrNoTools) && os.Getenv(RequireEnv) == "" {
-		t.Skip(err)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Kill)
 	return b
+}
+
+// SkipUnlessReal skips a test that needs a real broker with -short, and without java or the means to get the
+// broker's jars unless $WEIR_REQUIRE_REAL is set.
+func SkipUnlessReal(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a real broker takes too long for -short")
+	}
+	_, err := exec.LookPath("java")
+	if err == nil {
+		_, err = Libs(t.Context())
+	}
+	if err != nil && os.Getenv(RequireEnv) == "" && (errors.Is(err, exec.ErrNotFound) || errors.Is(err, ErrNoTools)) {
+		t.Skip(err)
+	}
 }
 
 // Addr is host:port of the broker. It stays the same through Kill and Restart.
