@@ -33,6 +33,7 @@ type stage struct {
 
 type sink struct {
 	uid      string
+	onError  operator.OnError
 	writer   connector.Writer
 	counters operator.Counters
 }
@@ -64,16 +65,29 @@ func (c *chain) deliver(h hop, b *batch.Batch) error {
 	case ToStage:
 		return c.stages[h.Index].process(h, b)
 	case ToSink:
-		s := c.sinks[h.Index]
-		if n := b.Len(); n > 0 {
-			if err := s.writer.Write(c.ctx, b); err != nil {
-				return fmt.Errorf("sink %s: %w", s.uid, err)
-			}
-			s.counters.Rows.Add(int64(n))
-		}
-		return nil
+		return c.sinks[h.Index].write(c.ctx, b)
 	}
 	return c.outputs[h.Index].Send(c.ctx, b)
+}
+
+// write hands the rows to the writer; a row that cannot be encoded is left out if the policy allows it.
+func (s *sink) write(ctx context.Context, b *batch.Batch) error {
+	for b.Len() > 0 {
+		err := s.writer.Write(ctx, b)
+		if err == nil {
+			s.counters.Rows.Add(int64(b.Len()))
+			return nil
+		}
+		re, ok := rowError(err)
+		if !ok || s.onError != operator.Skip {
+			return fmt.Errorf("sink %s: %w", s.uid, err)
+		}
+		s.counters.Skipped.Add(1)
+		rest := *b
+		rest.Sel = without(b, []int32{int32(re.Row)})
+		b = &rest
+	}
+	return nil
 }
 
 func (s *stage) process(h hop, b *batch.Batch) error {
@@ -122,7 +136,7 @@ func newChain(ctx context.Context, v *Vertex, outputs []Output) (*chain, error) 
 		c.stages = append(c.stages, &stage{spec: &v.Stages[i], op: op})
 	}
 	for i := range v.Sinks {
-		c.sinks = append(c.sinks, &sink{uid: v.Sinks[i].UID})
+		c.sinks = append(c.sinks, &sink{uid: v.Sinks[i].UID, onError: v.Sinks[i].OnError})
 	}
 	for i, s := range c.stages {
 		s.out = c.fan(v.Stages[i].Out)

@@ -66,6 +66,8 @@ type Stage struct {
 type Sink struct {
 	UID       string
 	Connector connector.Sink
+	// OnError says what happens to a row that cannot be encoded.
+	OnError operator.OnError
 }
 
 // TimeFunc computes the event time (µs) of the rows of a decoded batch into a column whose nulls are

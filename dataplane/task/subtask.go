@@ -307,6 +307,7 @@ func (s *Subtask) Figures() Figures {
 	}
 	for _, k := range s.chain.sinks {
 		f.Emitted += k.counters.Rows.Load()
+		f.Skipped += k.counters.Skipped.Load()
 	}
 	return f
 }
