@@ -84,14 +84,15 @@ func (t *Table) evict(n state.Slot, applied uint64, dirty bool) {
 	t.remove(n, e)
 }
 
-// SetCold says that the storage below may hold entries of whole keys like this one that are not in memory.
-func (s *Set) SetCold(whole []byte) error {
+// SetCold says that the storage below may hold entries of the table and key group of a whole key that are
+// not in memory. It returns the prefix of their keys.
+func (s *Set) SetCold(whole []byte) (prefix []byte, err error) {
 	t, _, err := s.Locate(whole)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	g, _, _, _ := ParseHeader(whole)
 	t.cold.add(g)
 	t.flushed.add(g)
-	return nil
+	return whole[:2+len(t.suffix)], nil
 }
