@@ -37,6 +37,14 @@ func DefaultTimings() Timings {
 	}
 }
 
+// RelaxedTimings are for machines whose processes wait seconds for a core, such as a laptop that runs the
+// whole cluster: a silent peer is lost after 10 seconds, a killed process still at once.
+func RelaxedTimings() Timings {
+	t := DefaultTimings()
+	t.Heartbeat, t.Suspect, t.Dead = time.Second, 4*time.Second, 10*time.Second
+	return t
+}
+
 func (t Timings) withDefaults() Timings {
 	d := DefaultTimings()
 	for _, f := range []struct {

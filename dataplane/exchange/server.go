@@ -35,10 +35,11 @@ type Server struct {
 
 // attempts is what the server knows of a job: the highest attempt heard of, and how far it has come here.
 type attempts struct {
-	highest job.Attempt
-	mesh    *Mesh // of the highest, once attached
-	serving bool  // the mesh takes connections
-	ended   bool
+	highest  job.Attempt
+	attached bool  // the highest was attached here, perhaps long ago
+	mesh     *Mesh // of the highest, from Attach to its end
+	serving  bool  // the mesh takes connections
+	ended    error // why the mesh ended
 }
 
 // maxPending bounds the connections that are in their handshake.
@@ -85,10 +86,10 @@ func (s *Server) Attach(cfg MeshConfig) (*Mesh, error) {
 	switch {
 	case a.highest > cfg.Ref.Attempt:
 		err = job.AsFenced(&job.StaleError{Ref: cfg.Ref, Highest: a.highest})
-	case a.mesh != nil:
+	case a.attached:
 		err = fmt.Errorf("exchange: attempt %s was attached before", cfg.Ref)
 	default:
-		a.mesh = m
+		a.attached, a.mesh = true, m
 	}
 	s.mu.Unlock()
 	supersede(stale, cfg.Ref.Attempt)
@@ -108,9 +109,7 @@ func (s *Server) hearLocked(ref job.Ref) (stale *Mesh) {
 	if ref.Attempt <= a.highest {
 		return nil
 	}
-	if !a.ended {
-		stale = a.mesh
-	}
+	stale = a.mesh
 	*a = attempts{highest: ref.Attempt}
 	s.changedLocked()
 	return stale
@@ -131,18 +130,18 @@ func (s *Server) changedLocked() {
 func (s *Server) serve(m *Mesh) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a := s.mu.jobs[m.ref.UID]; a.mesh == m && !a.ended {
+	if a := s.mu.jobs[m.ref.UID]; a.mesh == m {
 		a.serving = true
 		s.changedLocked()
 	}
 }
 
-// ended refuses further connections to m.
+// ended refuses further connections to m and lets go of it, with all that waits in its channels.
 func (s *Server) ended(m *Mesh) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a := s.mu.jobs[m.ref.UID]; a != nil && a.mesh == m {
-		a.serving, a.ended = false, true
+		a.mesh, a.serving, a.ended = nil, false, m.Err()
 		s.changedLocked()
 	}
 }
@@ -294,8 +293,8 @@ func (s *Server) find(ref job.Ref) (m *Mesh, changed <-chan struct{}, refused *r
 	switch {
 	case a.highest > ref.Attempt:
 		refused = &refusal{Code: refusedSuperseded, Highest: a.highest}
-	case a.ended:
-		refused = &refusal{Code: refusedEnded, Detail: fmt.Sprint(a.mesh.Err())}
+	case a.ended != nil:
+		refused = &refusal{Code: refusedEnded, Detail: goodbyeFor(a.ended).Why}
 	case a.serving:
 		m = a.mesh
 	}
