@@ -6,9 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -19,7 +20,7 @@ type process struct {
 	name string
 	path string
 	args []string
-	env  []string // added to this process's
+	env  []string // added to what inherited leaves of this process's
 	log  string   // file that its output is appended to
 
 	mu   sync.Mutex
@@ -36,7 +37,7 @@ func (p *process) start() error {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
 	cmd := exec.Command(p.path, p.args...)
-	cmd.Env = append(os.Environ(), p.env...)
+	cmd.Env = append(inherited(os.Environ()), p.env...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = childAttr()
 	done := make(chan struct{})
@@ -59,7 +60,15 @@ func (p *process) start() error {
 	return nil
 }
 
-// ended is closed when the child has ended.
+// inherited is the environment without what would lead a child elsewhere: the user's Temporal profile, AWS
+// account and Weir settings belong to real clusters.
+func inherited(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
+		return strings.HasPrefix(kv, "TEMPORAL_") || strings.HasPrefix(kv, "AWS_") || strings.HasPrefix(kv, "WEIR_")
+	})
+}
+
+// ended is closed when the child has ended; nil if it was never started.
 func (p *process) ended() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,23 +141,4 @@ func tail(name string) string {
 		return ""
 	}
 	return string(b[max(0, len(b)-2000):])
-}
-
-// freePort finds a TCP port on loopback that nobody listens on now.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
-// checkPort says whether a port can be listened on.
-func checkPort(port int, what, flag string) error {
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil {
-		return fmt.Errorf("port %d for %s is in use; free it or choose another with --%s", port, what, flag)
-	}
-	return l.Close()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -63,7 +64,8 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := ports(&o); err != nil {
+	free := &ports{}
+	if err := fixPorts(&o, free); err != nil {
 		return nil, err
 	}
 	o.Progress("Temporal")
@@ -74,26 +76,26 @@ func Start(ctx context.Context, o Options) (_ *Stack, err error) {
 		return nil, err
 	}
 	o.Progress(fmt.Sprintf("%d workers", o.Workers))
-	return s, s.startWorkers(ctx, o)
+	return s, s.startWorkers(ctx, o, free)
 }
 
-// ports checks the ports that were asked for and finds free ones for the others.
-func ports(o *Options) error {
+// fixPorts checks the ports that were asked for and finds free ones for the others.
+func fixPorts(o *Options, free *ports) error {
 	for _, p := range []struct {
 		port       *int
 		what, flag string
 	}{{&o.TemporalPort, "Temporal", "temporal-port"}, {&o.UIPort, "the Temporal UI", "ui-port"}, {&o.KafkaPort, "Kafka", "kafka-port"}} {
 		if *p.port != 0 {
-			if err := checkPort(*p.port, p.what, p.flag); err != nil {
+			if err := free.take(*p.port, p.what, p.flag); err != nil {
 				return err
 			}
 			continue
 		}
-		free, err := freePort()
+		port, err := free.pick()
 		if err != nil {
 			return err
 		}
-		*p.port = free
+		*p.port = port
 	}
 	return nil
 }
@@ -119,20 +121,26 @@ func (s *Stack) startServices(o *Options) (err error) {
 	return nil
 }
 
-func (s *Stack) startWorkers(ctx context.Context, o Options) error {
-	gossip := make([]int, o.Workers)
-	for i := range gossip {
-		p, err := freePort()
-		if err != nil {
-			return err
-		}
-		gossip[i] = p
+func (s *Stack) startWorkers(ctx context.Context, o Options, free *ports) error {
+	// Temporal's configuration file is the user's; an empty one keeps the workers on the server started here.
+	profile := filepath.Join(o.Dir, "temporal.toml")
+	if err := os.WriteFile(profile, nil, 0o600); err != nil {
+		return err
+	}
+	env := append([]string{"KAFKA=" + s.Brokers[0], "TEMPORAL_CONFIG_FILE=" + profile}, o.Env...)
+	gossip, err := free.pickN(o.Workers)
+	if err != nil {
+		return err
+	}
+	httpPorts, err := free.pickN(o.Workers)
+	if err != nil {
+		return err
 	}
 	for i := range gossip {
 		w, err := newWorker(i, WorkerOptions{
 			Binary: o.Binary, Dir: o.Dir, Slots: o.Slots, Temporal: s.Temporal.Addr(), Storage: s.Storage,
-			S3Endpoint: o.S3Endpoint, Env: append([]string{"KAFKA=" + s.Brokers[0]}, o.Env...),
-		}, gossip)
+			S3Endpoint: o.S3Endpoint, Env: env,
+		}, gossip, httpPorts[i])
 		if err != nil {
 			return err
 		}

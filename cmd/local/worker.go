@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -34,11 +35,10 @@ type Worker struct {
 	Index int
 	proc  *process
 	http  int
-	goss  int
 }
 
-// newWorker prepares worker i, which joins the given gossip ports.
-func newWorker(i int, o WorkerOptions, gossip []int) (*Worker, error) {
+// newWorker prepares worker i, which listens on gossip[i] and joins the others.
+func newWorker(i int, o WorkerOptions, gossip []int, httpPort int) (*Worker, error) {
 	bin := o.Binary
 	if bin == "" {
 		self, err := os.Executable()
@@ -47,26 +47,19 @@ func newWorker(i int, o WorkerOptions, gossip []int) (*Worker, error) {
 		}
 		bin = self
 	}
-	httpPort, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	w := &Worker{Index: i, http: httpPort, goss: gossip[i]}
+	w := &Worker{Index: i, http: httpPort}
 	args := []string{
 		"worker", "--data-dir", filepath.Join(o.Dir, "data"), "--slots", fmt.Sprint(o.Slots), "--storage", o.Storage,
 		"--cluster-bind", loopback(gossip[i]), "--exchange-bind", "127.0.0.1:0", "--http-bind", loopback(httpPort),
 	}
-	join := ""
-	for k, g := range gossip {
+	var others []string
+	for k, port := range gossip {
 		if k != i {
-			if join != "" {
-				join += ","
-			}
-			join += loopback(g)
+			others = append(others, loopback(port))
 		}
 	}
-	if join != "" {
-		args = append(args, "--cluster-join", join)
+	if len(others) > 0 {
+		args = append(args, "--cluster-join", strings.Join(others, ","))
 	}
 	if o.S3Endpoint != "" {
 		args = append(args, "--s3-endpoint", o.S3Endpoint, "--s3-path-style", "--s3-region", "us-east-1")
@@ -115,6 +108,9 @@ func (w *Worker) Signal(sig syscall.Signal) { w.proc.signal(sig) }
 
 // Stop ends the process as a service manager would, and kills it after grace.
 func (w *Worker) Stop(grace time.Duration) { w.proc.stop(grace) }
+
+// Ended is closed when the process that was started last has ended.
+func (w *Worker) Ended() <-chan struct{} { return w.proc.ended() }
 
 // Alive reports whether the process runs.
 func (w *Worker) Alive() bool {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -105,28 +106,22 @@ func (w Workload) Produce(ctx context.Context, brokers []string, perSecond int, 
 		return err
 	}
 	defer cl.Close()
-	var failed error
-	fail := func(_ *kgo.Record, err error) {
-		if err != nil && failed == nil {
-			failed = err
+	var failed atomic.Pointer[error]
+	done := func(_ *kgo.Record, err error) {
+		if err != nil {
+			failed.CompareAndSwap(nil, &err)
 		}
 	}
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
+	pace := newPace(perSecond)
+	defer pace.stop()
 	for i := 0; i < w.Records; {
-		burst := w.Records
-		if perSecond > 0 {
-			burst = max(perSecond/20, 1)
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
+		due, err := pace.due(ctx, w.Records)
+		if err != nil {
+			return err
 		}
-		for range min(burst, w.Records-i) {
+		for ; i < due; i++ {
 			e := w.Event(i)
-			cl.Produce(ctx, &kgo.Record{Topic: e.Topic, Key: []byte(e.Account), Value: e.Value()}, fail)
-			i++
+			cl.Produce(ctx, &kgo.Record{Topic: e.Topic, Key: []byte(e.Account), Value: e.Value()}, done)
 		}
 		if sent != nil {
 			sent(i)
@@ -135,10 +130,36 @@ func (w Workload) Produce(ctx context.Context, brokers []string, perSecond int, 
 	if err := cl.Flush(ctx); err != nil {
 		return err
 	}
-	if failed != nil {
-		return fmt.Errorf("produce: %w", failed)
+	if err := failed.Load(); err != nil {
+		return fmt.Errorf("produce: %w", *err)
 	}
 	return w.closeWindows(ctx, brokers)
+}
+
+// pace says how many records are due by now.
+type pace struct {
+	perSecond int
+	start     time.Time
+	tick      *time.Ticker
+}
+
+func newPace(perSecond int) *pace {
+	return &pace{perSecond: perSecond, start: time.Now(), tick: time.NewTicker(20 * time.Millisecond)}
+}
+
+func (p *pace) stop() { p.tick.Stop() }
+
+// due waits a moment and returns how many of all records should be out by then; without a rate, all.
+func (p *pace) due(ctx context.Context, all int) (int, error) {
+	if p.perSecond <= 0 {
+		return all, ctx.Err()
+	}
+	select {
+	case <-p.tick.C:
+		return min(all, int(time.Since(p.start).Seconds()*float64(p.perSecond))), nil
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
 }
 
 // flushAccount is the account of the records that close the windows; they take no part in the verdict.
