@@ -18,10 +18,13 @@ import (
 	"github.com/weirstream/weir/dataplane/snapshot/snapshottest"
 )
 
-// executions is a Temporal in which everything is open; it remembers what was cancelled.
-type executions struct{ cancelled []string }
+// executions is a Temporal in which everything is open unless closed; it remembers what was cancelled.
+type executions struct {
+	closed    bool
+	cancelled []string
+}
 
-func (x *executions) Open(context.Context, string, string) (bool, error) { return true, nil }
+func (x *executions) Open(context.Context, string, string) (bool, error) { return !x.closed, nil }
 func (x *executions) Await(context.Context, string) (string, error)      { return "node n1 lost", nil }
 func (x *executions) Attributes(context.Context) (map[string]string, error) {
 	return nil, errors.New("no right")

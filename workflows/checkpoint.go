@@ -166,14 +166,18 @@ func (c *checkpointRun) commitSinks(d activities.Decision, r *CheckpointRecord) 
 		r.Result = Committed
 		return
 	}
+	r.Reason = fmt.Sprintf("attempt %d ended before the sinks were committed", c.in.Attempt)
+	if c.ended() {
+		return
+	}
 	ctx, cancel := workflow.WithCancel(c.ctx)
 	defer cancel()
 	f := commitSinks(ctx, activities.SinksInput{Job: c.in.Job, Attempt: c.in.Attempt, ID: c.in.ID}, d.Transactions)
 	_ = workflow.Await(c.ctx, func() bool { return f.IsReady() || c.ended() })
 	if !f.IsReady() {
-		r.Reason = fmt.Sprintf("attempt %d ended before the sinks were committed", c.in.Attempt)
 		return
 	}
+	r.Reason = ""
 	var s activities.SinksResult
 	switch err := f.Get(ctx, &s); {
 	case err != nil:

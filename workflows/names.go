@@ -3,7 +3,7 @@
 // need no Temporal are in files without its SDK (restart.go, pace.go, outcome.go, render.go, views.go).
 //
 // Determinism: nothing here reads a clock, draws a random number or ranges over a map. A change of the order
-// of commands needs a named version (versions.go) and a recorded history in testdata/replay.
+// of commands needs workflow.GetVersion with a named change id and a recorded history in testdata/replay.
 package workflows
 
 import "go.temporal.io/sdk/worker"

@@ -242,7 +242,7 @@ func failed(err error) error {
 // continueAsNew hands the state to the next run. The spec went to the store when it was planned.
 func (j *streamJob) continueAsNew(spec, options converter.RawValue) error {
 	if j.st.Planned.Job.UID == "" { // not planned yet: begin again
-		return workflow.NewContinueAsNewError(j.root, StreamJob, spec, options)
+		return workflow.NewContinueAsNewError(j.root, StreamJob, spec, options, (*State)(nil))
 	}
 	null, err := converter.GetDefaultDataConverter().ToPayload(nil)
 	if err != nil {

@@ -34,6 +34,7 @@ func (c *Cluster) Add(id job.NodeID, slots int) *Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := &Node{id: id, slots: slots, cluster: c, gate: job.NewGate(), running: map[job.Ref]*tasks{}}
+	n.deploys = sync.NewCond(&n.mu)
 	c.nodes[id] = n
 	c.announce()
 	return n
@@ -51,7 +52,7 @@ func (c *Cluster) Kill(id job.NodeID) {
 	}
 	c.announce()
 	c.mu.Unlock()
-	refs := dead.kill()
+	refs := dead.Running()
 	for _, n := range rest {
 		for _, ref := range refs {
 			n.Fail(ref, &job.PeerLostError{Node: id, Why: "connection reset"})

@@ -19,7 +19,7 @@ type Node struct {
 	cluster *Cluster
 
 	mu       sync.Mutex
-	dead     bool
+	deploys  *sync.Cond
 	gate     *job.Gate
 	running  map[job.Ref]*tasks
 	decline  string
@@ -85,6 +85,21 @@ func (n *Node) Fail(ref job.Ref, err error) {
 	n.finish(ref, err)
 }
 
+// AwaitRunning returns when the attempt is deployed here.
+func (n *Node) AwaitRunning(ref job.Ref) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for n.running[ref] == nil {
+		n.deploys.Wait()
+	}
+}
+
+// FailWhenRunning ends an attempt on this node as soon as it is deployed here.
+func (n *Node) FailWhenRunning(ref job.Ref, err error) {
+	n.AwaitRunning(ref)
+	n.Fail(ref, err)
+}
+
 // EndSources lets the sources of an attempt reach their end.
 func (n *Node) EndSources(ref job.Ref) {
 	n.mu.Lock()
@@ -99,14 +114,6 @@ func (n *Node) finish(ref job.Ref, err error) {
 		t.err = err
 		close(t.ended)
 	}
-}
-
-func (n *Node) kill() []job.Ref {
-	refs := n.Running()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.dead = true
-	return refs
 }
 
 func (t *tasks) over() bool { return isClosed(t.ended) }
@@ -161,6 +168,7 @@ func (n *Node) admit(dep job.Deployment) (*tasks, error) {
 		}
 		n.running[dep.Ref] = &tasks{dep: dep, ended: make(chan struct{}), atEnd: make(chan struct{})}
 		n.deployed = append(n.deployed, dep.Ref)
+		n.deploys.Broadcast()
 	}
 	return n.running[dep.Ref], nil
 }
