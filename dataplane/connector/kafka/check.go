@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -38,7 +40,8 @@ func (s *Sink) Check(ctx context.Context) (time.Duration, error) {
 
 // with runs do with a client and a deadline. An unreachable cluster is retryable and says who was asked.
 func (c ConnConfig) with(ctx context.Context, do func(context.Context, *kgo.Client) error) error {
-	cl, err := c.client()
+	var seen lastError
+	cl, err := c.client(kgo.WithHooks(&seen))
 	if err != nil {
 		return err
 	}
@@ -46,10 +49,34 @@ func (c ConnConfig) with(ctx context.Context, do func(context.Context, *kgo.Clie
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	err = do(ctx, cl)
-	if job.ClassOf(err) != job.Fatal && unreachable(err) {
-		return fmt.Errorf("no answer from kafka brokers %v within %s: %w", c.Brokers, checkTimeout, err)
+	if job.ClassOf(err) == job.Fatal || !unreachable(err) {
+		return err
 	}
+	if last := seen.err.Load(); last != nil && errors.Is(err, context.DeadlineExceeded) {
+		err = classify(*last, "connect to", "a broker (if this persists, check tls and sasl)", "")
+	}
+	err = fmt.Errorf("no answer from kafka brokers %v within %s: %w", c.Brokers, checkTimeout, err)
 	return err
+}
+
+// lastError is a client's hook that keeps the newest error of a connection: the client itself tries again
+// until the deadline and then only says that it has passed.
+type lastError struct{ err atomic.Pointer[error] }
+
+// OnBrokerConnect implements kgo.HookBrokerConnect.
+func (l *lastError) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	l.keep(err)
+}
+
+// OnBrokerRead implements kgo.HookBrokerRead.
+func (l *lastError) OnBrokerRead(_ kgo.BrokerMetadata, _ int16, _ int, _, _ time.Duration, err error) {
+	l.keep(err)
+}
+
+func (l *lastError) keep(err error) {
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		l.err.Store(&err)
+	}
 }
 
 // topicFacts is what a sink must know of its cluster before it writes.
