@@ -36,9 +36,6 @@ func (e *Entries) Resolve(t state.Table, keys *state.KeySet) error {
 	return nil
 }
 
-// regrouped are those rows of groups that count for one accumulator.
-type regrouped struct{ rows, ends []int32 }
-
 // Fold adds the grouped rows, for which Prepare has been called, to the entries. It cannot fail.
 func (s *Set) Fold(g *Groups, e *Entries) {
 	from := int32(0)
@@ -48,38 +45,63 @@ func (s *Set) Fold(g *Groups, e *Entries) {
 	}
 	for i := range s.accs {
 		a := &s.accs[i]
-		rows, ends := g.Rows, g.Ends
-		if a.partial {
-			s.regroup(a, g)
-			rows, ends = a.groups.rows, a.groups.ends
+		switch {
+		case a.kind == countRows:
+		case !a.partial:
+			a.fold(e, g.Rows, g.Ends)
+		case len(a.rows) == 0:
+		case g.Len() == 1:
+			s.one[0] = int32(len(a.rows))
+			a.fold(e, a.rows, s.one[:])
+		default:
+			s.mark(a.rows, g)
+			if a.kind == count {
+				s.countMarked(e.Words, a.word, g)
+			} else {
+				s.regroup(g)
+				a.fold(e, s.rows, s.ends)
+			}
 		}
-		a.fold(e, rows, ends)
 	}
 }
 
-// regroup keeps those grouped rows that are in a.rows.
-func (s *Set) regroup(a *accumulator, g *Groups) {
-	a.groups.rows, a.groups.ends = a.groups.rows[:0], a.groups.ends[:0]
-	if len(a.rows) == 0 {
-		a.groups.ends = append(a.groups.ends, make([]int32, g.Len())...)
-		return
-	}
+// mark sets the mask to rows.
+func (s *Set) mark(rows []int32, g *Groups) {
 	words := int(slices.Max(g.Last))/64 + 1
 	s.mask = slices.Grow(s.mask[:0], words)[:words]
 	clear(s.mask)
-	for _, r := range a.rows {
+	for _, r := range rows {
 		s.mask.Set(int(r))
 	}
+}
+
+func (s *Set) countMarked(words [][]uint64, at int, g *Groups) {
 	from := int32(0)
-	for _, end := range g.Ends {
+	for k, end := range g.Ends {
+		n := uint64(0)
 		for _, r := range g.Rows[from:end] {
-			if s.mask.Get(int(r)) {
-				a.groups.rows = append(a.groups.rows, r)
-			}
+			n += s.mask[r>>6] >> (uint(r) & 63) & 1
+		}
+		words[k][at] += n
+		from = end
+	}
+}
+
+// regroup makes s.rows and s.ends of the grouped rows that are marked. It writes every row and moves on only
+// behind marked ones, so that no branch is mispredicted.
+func (s *Set) regroup(g *Groups) {
+	s.rows = slices.Grow(s.rows[:0], len(g.Rows))[:len(g.Rows)]
+	s.ends = slices.Grow(s.ends[:0], g.Len())[:g.Len()]
+	from, n := int32(0), 0
+	for k, end := range g.Ends {
+		for _, r := range g.Rows[from:end] {
+			s.rows[n] = r
+			n += int(s.mask[r>>6] >> (uint(r) & 63) & 1)
 		}
 		from = end
-		a.groups.ends = append(a.groups.ends, int32(len(a.groups.rows)))
+		s.ends[k] = int32(n)
 	}
+	s.rows = s.rows[:n]
 }
 
 func (a *accumulator) fold(e *Entries, rows, ends []int32) {

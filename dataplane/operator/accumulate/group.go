@@ -158,6 +158,11 @@ func (g *Grouper) order(rows []int32) {
 		g.groups.Rows = make([]int32, len(rows))
 	}
 	g.groups.Rows = g.groups.Rows[:len(rows)]
+	if len(ends) == 1 {
+		copy(g.groups.Rows, rows)
+		g.groups.Last[0] = rows[len(rows)-1]
+		return
+	}
 	next := int32(0)
 	for k, n := range ends {
 		ends[k] = next

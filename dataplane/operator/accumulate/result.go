@@ -85,6 +85,12 @@ func (a *accumulator) overflow(i int) *batch.RowError {
 
 // intResult is a sum, or an average cut towards zero.
 func (a *accumulator) intResult(sum batch.Dec128, n uint64) (int64, bool) {
+	if v, ok := sum.Int64(); ok {
+		if a.avg {
+			v /= int64(n)
+		}
+		return v, true
+	}
 	if a.avg {
 		d := batch.DecFromInt64(int64(n))
 		whole, _ := sum.Sub(sum.Rem(d))

@@ -52,14 +52,17 @@ type accumulator struct {
 	partial bool
 	rows    []int32
 	bools   []int64 // boolean arguments as integers
-	groups  regrouped
 }
 
 // Set is the accumulators of one operator instance. It belongs to one goroutine.
 type Set struct {
 	accs   []accumulator
 	layout state.Layout
-	mask   batch.Bitmap
+	// Scratch of Fold: a bit per row, and grouped rows that count for one accumulator.
+	mask batch.Bitmap
+	rows []int32
+	ends []int32
+	one  [1]int32
 }
 
 // New returns the set of calls.
