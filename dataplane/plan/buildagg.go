@@ -163,7 +163,23 @@ func (b *builder) addSink(j joint, s Sink) {
 	vx := &b.plan.Vertices[j.vertex]
 	vx.Sinks = append(vx.Sinks, s)
 	b.enter(j, task.Target{Kind: task.ToSink, Index: len(vx.Sinks) - 1})
-	b.describe(j.vertex, job.Operator{UID: s.Spec.UID, Kind: sinkKind(s.Spec) + " sink", Detail: sinkDetail(s)})
+	b.describe(j.vertex, job.Operator{UID: b.unique(s.Spec.UID), Kind: sinkKind(s.Spec) + " sink", Detail: sinkDetail(s)})
+}
+
+// unique numbers the instances of a print or discard sink behind several inputs: uids are unique in a graph.
+func (b *builder) unique(uid string) string {
+	n := 1
+	for _, v := range b.plan.Graph.Vertices {
+		for _, o := range v.Operators {
+			if o.UID == uid || strings.HasPrefix(o.UID, uid+"/") {
+				n++
+			}
+		}
+	}
+	if n == 1 {
+		return uid
+	}
+	return fmt.Sprintf("%s/%d", uid, n)
 }
 
 func sinkKind(s *config.Sink) string {
