@@ -63,7 +63,7 @@ func (s *splitter) take(c *Call) (Node, error) {
 	case !c.Star && len(c.Args) != 1:
 		e := errAt(c.Offset(), "%s takes one argument", c.Name)
 		if c.Name == "count" && len(c.Args) == 0 {
-			e.hint("write count(*)")
+			e = e.hint("write count(*)")
 		}
 		return nil, e
 	}

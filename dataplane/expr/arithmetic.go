@@ -13,7 +13,7 @@ func (b *binder) arithmetic(n Node, op string, x, y *Typed) (*Typed, error) {
 		if !a.isNullLiteral() && !numeric(a.typ) {
 			e := errAt(n.Offset(), "%s needs numbers, not %s and %s", op, typeName(x.typ), typeName(y.typ))
 			if op == "+" && a.typ.Kind == batch.String {
-				e.hint("text is joined with ||")
+				e = e.hint("text is joined with ||")
 			}
 			return nil, e
 		}

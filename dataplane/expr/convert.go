@@ -26,10 +26,10 @@ func (b *binder) castNode(n *Cast) (*Typed, error) {
 	if t == nil {
 		e := errAt(n.Offset(), "%s cannot be cast to %s", typeName(x.typ), typeName(n.Type))
 		if x.typ.Kind == batch.Int64 && n.Type.Kind == batch.Timestamp {
-			e.hint("write to_timestamp_ms(…)")
+			e = e.hint("write to_timestamp_ms(…)")
 		}
 		if x.typ.Kind == batch.Timestamp && n.Type.Kind == batch.Int64 {
-			e.hint("write unix_ms(…)")
+			e = e.hint("write unix_ms(…)")
 		}
 		return nil, e
 	}

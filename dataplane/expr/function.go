@@ -50,7 +50,7 @@ func (b *binder) call(n *Call) (*Typed, error) {
 	if !ok {
 		e := errAt(n.Offset(), "no function %q", n.Name)
 		if s := suggest(n.Name, append(sortedKeys(functions), sortedKeys(aggregates)...)); s != "" {
-			e.hint("did you mean %s?", s)
+			e = e.hint("did you mean %s?", s)
 		}
 		return nil, e
 	}
@@ -118,7 +118,7 @@ func argument(c *Call, args []*Typed, i int, want batch.Type) (*Typed, error) {
 func argumentError(c *Call, i int, t *Typed, want string) error {
 	e := errAt(c.Args[i].Offset(), "argument %d of %s is %s, not %s", i+1, c.Name, want, typeName(t.typ))
 	if want == "string" && t.typ.Kind != kindInterval {
-		e.hint("write cast(… as string)")
+		e = e.hint("write cast(… as string)")
 	}
 	return e
 }

@@ -233,10 +233,10 @@ func extreme(t batch.Type, sign int) func(*frame) error {
 			if order(int(r)) == -sign {
 				i = 1
 			}
-			switch src := f.in[i]; {
-			case t.Kind == batch.Decimal:
+			switch src := f.in[i]; t.Kind {
+			case batch.Decimal:
 				f.out.Decs[r] = src.Decs[r]
-			case t.Kind == batch.Bool:
+			case batch.Bool:
 				f.out.Bools.SetTo(int(r), src.Bools.Get(int(r)))
 			default:
 				f.part(r, i, 0, int(src.Views[r].Len))

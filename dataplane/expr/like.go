@@ -76,20 +76,16 @@ func parseLike(pattern []byte, escape rune) (*likePattern, error) {
 	}
 	for len(pattern) > 0 {
 		r, n := utf8.DecodeRune(pattern)
-		switch {
-		case r == escape:
-			m := n
-			if pattern = pattern[n:]; len(pattern) == 0 {
+		switch r {
+		case escape:
+			pattern = pattern[n:]
+			if r, n = utf8.DecodeRune(pattern); n == 0 || r != '%' && r != '_' && r != escape {
 				return nil, errLikeEscape
 			}
-			if _, m = utf8.DecodeRune(pattern); pattern[0] != '%' && pattern[0] != '_' && !bytes.HasPrefix(pattern, utf8.AppendRune(nil, escape)) {
-				return nil, errLikeEscape
-			}
-			add(false, pattern[:m]...)
-			n = m
-		case r == '%':
+			add(false, pattern[:n]...)
+		case '%':
 			p.pieces = append(p.pieces, likePiece{})
-		case r == '_':
+		case '_':
 			add(true, 0)
 		default:
 			add(false, pattern[:n]...)

@@ -2,7 +2,6 @@ package expr
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/weirstream/weir/dataplane/batch"
 )
@@ -10,7 +9,6 @@ import (
 // Projection computes the columns of a batch from those of another. It belongs to one goroutine.
 type Projection struct {
 	programs []*Program
-	columns  []int
 	computes bool
 }
 
@@ -18,17 +16,11 @@ type Projection struct {
 func NewProjection(programs []*Program) *Projection {
 	p := &Projection{programs: programs}
 	for _, prog := range programs {
-		p.columns = append(p.columns, prog.typed.Columns()...)
 		_, plain := prog.typed.Column()
 		p.computes = p.computes || !plain
 	}
-	slices.Sort(p.columns)
-	p.columns = slices.Compact(p.columns)
 	return p
 }
-
-// Columns lists the input columns that are read, ascending.
-func (p *Projection) Columns() []int { return p.columns }
 
 // Computes reports whether any output is more than a column of the input, and thus can fail.
 func (p *Projection) Computes() bool { return p.computes }
