@@ -22,16 +22,18 @@ const maxBranches = 64
 //
 // A record is read at most twice. First the columns that all predicates need are read of every record,
 // together with everything that branches without a predicate ask for. Then the predicates are evaluated, and
-// the remaining columns are read of the records that some branch takes, each only once.
+// the remaining columns are read of the records that some branch takes, each only once. Where most records are
+// taken by the same branches, everything that these need is read at once (see guess).
 type Decoder struct {
 	columns
 	leaves   []*leaf
 	branches []branch
 	first    *reader
-	// second has a reader for each set of branches that has taken a record so far.
+	// second has a reader for each set of branches that has taken a record so far; nil if nothing is left to read.
 	second map[uint64]*reader
 	takers []uint64 // per row, the branches with a predicate that take it
 	bad    rowSet
+	guess  guess
 }
 
 // branch is a consumer.
@@ -143,11 +145,15 @@ func (d *Decoder) start(n int) {
 		d.cols[i] = batch.NewColumn(l.typ, n)
 	}
 	d.bad.reset(n)
+	d.guess.whole.reset(n)
 }
 
 // readAll is the first pass.
 func (d *Decoder) readAll(rs *format.Records, from int, bad []format.Bad) []format.Bad {
 	for row := range d.rows {
+		if d.guess.reader != nil && d.guess.read(d, rs.Values[from+row], rs.Buf, row) {
+			continue
+		}
 		if err := d.readOne(d.first, rs, from+row, row); err != nil {
 			d.bad.add(row)
 			bad = append(bad, format.Bad{Record: from + row, Err: err})
@@ -222,7 +228,8 @@ func (d *Decoder) readRest(rs *format.Records, from int, bad []format.Bad) []for
 	var set uint64
 	var r *reader
 	for row, takers := range d.takers {
-		if takers == 0 || d.bad.has(row) {
+		d.guess.vote(takers)
+		if takers == 0 || d.bad.has(row) || d.guess.right(takers, row) {
 			continue
 		}
 		if takers != set {
@@ -236,23 +243,25 @@ func (d *Decoder) readRest(rs *format.Records, from int, bad []format.Bad) []for
 			bad = append(bad, format.Bad{Record: from + row, Err: err})
 		}
 	}
+	d.guess.next(d)
 	return bad
 }
 
-// readerFor returns the reader of what a set of branches still needs; nil if that is nothing.
+// readerFor returns the reader of what a set of branches needs; nil if the first pass has read that. It reads the
+// columns of the first pass again, so that a second occurrence of their names is noticed.
 func (d *Decoder) readerFor(set uint64) *reader {
 	r, known := d.second[set]
 	if known {
 		return r
 	}
-	var rest []*leaf
+	leaves := slices.Clone(d.first.leaves)
 	for i := range d.branches {
 		if set>>i&1 != 0 {
-			rest = union(rest, d.branches[i].rest)
+			leaves = union(leaves, d.branches[i].rest)
 		}
 	}
-	if len(rest) > 0 || !d.first.toEnd {
-		r = newReader(&d.columns, rest, !d.first.toEnd)
+	if len(leaves) > len(d.first.leaves) || !d.first.toEnd {
+		r = newReader(&d.columns, leaves, true)
 	}
 	d.second[set] = r
 	return r

@@ -2,6 +2,8 @@ package json
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -267,6 +269,44 @@ func TestDecodeBranches(t *testing.T) {
 			if got := out[1].Cols[2].Ints[row]; got != want {
 				t.Errorf("row %d: b=%d, want %d", row, got, want)
 			}
+		}
+	}
+}
+
+// Ensure the expectation that a record is taken like those before it changes nothing: what its takers do not need
+// is not refused, what they need is, and names that occur twice are found.
+func TestDecodeUnexpected(t *testing.T) {
+	takes := func(k int64) format.Branch {
+		b := branchOf(col("k", bigint), col([]string{"", "a", "b"}[k], bigint))
+		b.WhereColumns = []int{0}
+		b.Where = whereFunc(func(b *batch.Batch, row int) (bool, error) { return b.Cols[0].Ints[row] == k, nil })
+		return b
+	}
+	d := mustDecoder(t, Options{}, takes(1), takes(2))
+	usual := slices.Repeat([]string{`{"k":1,"a":5,"b":6}`}, 10)
+	mustDecode(t, d, recordsOf(usual...))
+	if d.guess.reader == nil || d.guess.set != 1 {
+		t.Fatalf("expected takers %b, want the first branch", d.guess.set)
+	}
+	for _, tt := range []struct{ value, want string }{
+		{`{"k":3,"a":5,"b":6}`, ""},
+		{`{"k":3,"a":"x","b":"x"}`, ""},
+		{`{"k":2,"a":5,"b":6}`, "branch 1 row 10: 2 6\n"},
+		{`{"k":2,"a":"x","b":6}`, "branch 1 row 10: 2 6\n"},
+		{`{"k":2,"a":5,"b":"x"}`, "bad 10: json: b: value does not have the type bigint (byte 17)\n"},
+		{`{"k":1,"a":"x","b":6}`, "bad 10: json: a: value does not have the type bigint (byte 11)\n"},
+		{`{"k":2,"a":5,"b":6,"k":1}`, "bad 10: json: k: name occurs twice (byte 23)\n"},
+		{`{"k":1,"a":5,"b":6,"k":1}`, "bad 10: json: k: name occurs twice (byte 23)\n"},
+		{`{"k":3,"a":5,"b":6,"k":1}`, ""},
+		{`{"k":2,"a":5,"b":6`, "bad 10: json: b: not a valid number (byte 17)\n"},
+	} {
+		out, bad := mustDecode(t, d, recordsOf(append(slices.Clone(usual), tt.value)...))
+		got := render(out, bad)
+		for i := range usual {
+			got = strings.Replace(got, fmt.Sprintf("branch 0 row %d: 1 5\n", i), "", 1)
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.value, got, tt.want)
 		}
 	}
 }

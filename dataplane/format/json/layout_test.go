@@ -127,6 +127,9 @@ func TestLayoutsAreUsed(t *testing.T) {
 	rs := auctionRecords(1000)
 	mustDecode(t, d, rs)
 	second := d.second[1]
+	if d.guess.reader != second {
+		t.Error("bids are not expected although most records are bids")
+	}
 	first, rest := d.first.p.record, second.p.record
 	if first == 0 || first > 3 || rest == 0 || rest > 3 {
 		t.Errorf("the parser read %d and %d records of 1000, want at most one a shape", first, rest)
