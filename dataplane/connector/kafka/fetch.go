@@ -100,8 +100,14 @@ func (r *reader) take(p *partition, rp *kmsg.FetchResponseTopicPartition) error 
 			return r.about(p, job.AsFatal(err))
 		}
 		lag := max(0, min(rp.HighWatermark, p.end())-w.position)
-		if records == nil && w.position == p.split.Position && lag == p.lag {
-			return nil // no news
+		if records == nil && w.position == p.split.Position {
+			if len(rp.RecordBatches) > 0 && w.at == 0 {
+				// Brokers send the first batch whole, however large. Another one would have us ask for ever.
+				return r.about(p, fmt.Errorf("the broker sent %d bytes and no whole batch", len(rp.RecordBatches)))
+			}
+			if lag == p.lag {
+				return nil // no news
+			}
 		}
 		split := p.split
 		split.Position = w.position

@@ -56,40 +56,48 @@ func NewSink(cfg SinkConfig) *Sink {
 	return &Sink{cfg: cfg}
 }
 
-// Open checks the topic and the transactions' timeout and begins to prepare the first transaction's client.
+// Open checks the topic, the transactions' timeout and the right to use transactional ids.
 //
 // The writer's Write takes a batch as a whole or not at all: a row that cannot be encoded, or whose record is
 // larger than the topic allows, is a *batch.RowError and nothing of the batch is written, so that the caller
 // may leave the row out and write the rest.
 func (s *Sink) Open(ctx context.Context, cfg connector.WriterConfig) (connector.Writer, error) {
-	cl, err := s.cfg.Conn.client()
+	who := fmt.Sprintf("open sink %s[%d]", cfg.Operator, cfg.Index)
+	var facts topicFacts
+	err := s.cfg.Conn.with(ctx, func(ctx context.Context, cl *kgo.Client) (err error) {
+		facts, err = s.facts(ctx, cl)
+		return err
+	})
 	if err != nil {
-		return nil, err
-	}
-	facts, err := s.facts(ctx, cl)
-	if err != nil || !s.cfg.AtLeastOnce {
-		cl.Close()
-		cl = nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open sink %s[%d]: %w", cfg.Operator, cfg.Index, err)
+		return nil, fmt.Errorf("%s: %w", who, err)
 	}
 	w := newWriter(s.cfg, cfg, facts)
 	if s.cfg.AtLeastOnce {
-		cl.Close()
-		if w.plain, err = s.cfg.Conn.client(s.producerOptions(facts)...); err != nil {
-			return nil, err
-		}
+		w.plain, err = s.cfg.Conn.client(s.producerOptions(facts)...)
 	} else {
-		base := transaction.ID{Prefix: s.cfg.Prefix, UID: cfg.Ref.UID, Sink: cfg.Operator, Attempt: cfg.Ref.Attempt, Subtask: cfg.Index}
-		if err := base.Validate(); err != nil {
-			return nil, job.AsFatal(fmt.Errorf("open sink %s[%d]: %w", cfg.Operator, cfg.Index, err))
+		w.txs, err = s.openTransactions(ctx, w.ctx, facts, cfg)
+	}
+	if err != nil {
+		w.cancel(errClosed)
+		if w.txs != nil {
+			_ = w.txs.close(ctx) // nothing was begun
 		}
-		w.txs = newTransactions(s, facts, base)
-		w.txs.warmUp(w.ctx)
+		return nil, fmt.Errorf("%s: %w", who, err)
 	}
 	w.background.Go(w.run)
 	return w, nil
+}
+
+// openTransactions takes the first producer id within ctx; life is the writer's. What it returns is to be closed
+// even with an error, if it is not nil.
+func (s *Sink) openTransactions(ctx, life context.Context, f topicFacts, cfg connector.WriterConfig) (*transactions, error) {
+	base := transaction.ID{Prefix: s.cfg.Prefix, UID: cfg.Ref.UID, Sink: cfg.Operator, Attempt: cfg.Ref.Attempt, Subtask: cfg.Index}
+	if err := base.Validate(); err != nil {
+		return nil, job.AsFatal(err)
+	}
+	t := newTransactions(s, f, base)
+	t.warmUp(life)
+	return t, t.ready(ctx)
 }
 
 // producerOptions are the client options of everything that produces.

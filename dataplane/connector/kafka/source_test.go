@@ -19,8 +19,6 @@ import (
 	"github.com/weirstream/weir/dataplane/job"
 )
 
-const testTimeout = 30 * time.Second
-
 // produce writes numbered records to one partition.
 func produce(t testing.TB, brokers []string, topic string, partition int32, from, n int) {
 	t.Helper()

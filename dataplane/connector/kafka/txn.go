@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -57,6 +58,7 @@ type transactions struct {
 	// warming is set while next is owed a producer; fails counts those in a row that could not be had.
 	warming bool
 	fails   int
+	closing sync.WaitGroup
 }
 
 func newTransactions(s *Sink, f topicFacts, base transaction.ID) *transactions {
@@ -97,39 +99,55 @@ func (s *Sink) newProducer(ctx context.Context, f topicFacts, id transaction.ID)
 	return p, nil
 }
 
-// open returns the current transaction's producer; the first call after a barrier begins the transaction.
+// ready waits for the first producer id, so that a missing right shows when the sink is opened and not at its
+// first record.
+func (t *transactions) ready(ctx context.Context) error {
+	w, err := t.take(ctx)
+	if err != nil {
+		return err
+	}
+	t.warming = true
+	t.next <- w
+	return nil
+}
+
+// take waits for the producer that is being made ready. If there is none, its slot is given up: a late
+// InitProducerID could abort what comes next under that id.
+func (t *transactions) take(ctx context.Context) (warmed, error) {
+	select {
+	case w := <-t.next:
+		t.warming = false
+		if w.err != nil {
+			t.pool.Abandon(w.id.Slot)
+		}
+		return w, w.err
+	case <-ctx.Done():
+		return warmed{}, context.Cause(ctx)
+	}
+}
+
+// open returns the current transaction's producer; the first call after a barrier begins the transaction. It
+// tries again until ctx ends or the error is not retryable.
 func (t *transactions) open(ctx context.Context) (*producer, error) {
 	for t.current == nil {
-		var w warmed
-		select {
-		case w = <-t.next:
-			t.warming = false
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+		w, err := t.take(ctx)
 		switch {
-		case w.err != nil:
-			// A late InitProducerID could abort what comes next under this id: never again.
-			t.pool.Abandon(w.id.Slot)
-			if job.ClassOf(w.err) != job.Retryable {
-				return nil, w.err
-			}
+		case ctx.Err() != nil || job.ClassOf(err) != job.Retryable:
+			return nil, err
+		case err != nil:
 			t.fails++
-			t.warmUp(ctx)
-			continue
 		case time.Since(w.made) > warmFor:
 			w.cl.Close()
 			t.pool.Release(w.id.Slot)
-			t.warmUp(ctx)
-			continue
+		default:
+			if err := w.cl.BeginTransaction(); err != nil {
+				w.cl.Close()
+				t.pool.Abandon(w.id.Slot)
+				return nil, classify(err, "begin transaction", w.id.String(), "Write")
+			}
+			t.fails = 0
+			t.current, w.begun = w.producer, time.Now()
 		}
-		if err := w.cl.BeginTransaction(); err != nil {
-			w.cl.Close()
-			t.pool.Abandon(w.id.Slot)
-			return nil, classify(err, "begin transaction", w.id.String(), "Write")
-		}
-		t.fails = 0
-		t.current, w.begun = w.producer, time.Now()
 		t.warmUp(ctx)
 	}
 	return t.current, nil
@@ -139,8 +157,8 @@ func (t *transactions) open(ctx context.Context) (*producer, error) {
 // before is not in the transaction that it has now.
 var errProducerChanged = errors.New("the producer id changed within the transaction")
 
-// prepare pre-commits the current transaction at barrier b. flushed must be true: every record is
-// acknowledged. It returns all transactions that the snapshot has to list.
+// prepare pre-commits the current transaction at barrier b, all of whose records must be acknowledged. It
+// returns all transactions that the snapshot has to list.
 func (t *transactions) prepare(ctx context.Context, b checkpoint.Barrier, cfg subtask) ([]checkpoint.Transaction, error) {
 	p := t.current
 	if p == nil {
@@ -161,7 +179,7 @@ func (t *transactions) prepare(ctx context.Context, b checkpoint.Barrier, cfg su
 	})
 	t.pool.Prepare(p.id.Slot, b.ID)
 	t.current = nil
-	go p.cl.Close() // does not end the transaction
+	t.closing.Go(p.cl.Close) // does not end the transaction
 	return t.ledger.List(), nil
 }
 
@@ -194,5 +212,6 @@ func (t *transactions) close(ctx context.Context) error {
 			w.cl.Close()
 		}
 	}
+	t.closing.Wait()
 	return err
 }

@@ -28,6 +28,8 @@ type Options struct {
 	Heap string
 	// Properties are added to server.properties.
 	Properties map[string]string
+	// Features are finalized at format, such as transaction.version=1; else they are the release's.
+	Features []string
 	// Ready bounds the wait for the first answer: 90 s.
 	Ready time.Duration
 }
@@ -71,11 +73,15 @@ func Start(ctx context.Context, opts Options) (*Broker, error) {
 	return b, b.Restart(ctx)
 }
 
-// StartT is Start in a temporary folder for a test, which ends the broker. See SkipUnlessReal.
-func StartT(t testing.TB, properties map[string]string) *Broker {
+// StartT is Start for a test, which ends the broker, in a temporary folder unless opts name one. See
+// SkipUnlessReal.
+func StartT(t testing.TB, opts Options) *Broker {
 	t.Helper()
 	SkipUnlessReal(t)
-	b, err := Start(t.Context(), Options{Dir: t.TempDir(), Properties: properties})
+	if opts.Dir == "" {
+		opts.Dir = t.TempDir()
+	}
+	b, err := Start(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +241,11 @@ func (b *Broker) format(ctx context.Context) error {
 		return nil
 	}
 	const id = "d2VpciB0ZXN0IGNsdXN0ZQ" // 16 bytes in base64url, as Kafka writes its ids
-	cmd := b.java("kafka.tools.StorageTool", "format", "--standalone", "-t", id, "-c", b.config())
+	args := []string{"kafka.tools.StorageTool", "format", "--standalone", "-t", id, "-c", b.config()}
+	for _, f := range b.opts.Features {
+		args = append(args, "--feature", f)
+	}
+	cmd := b.java(args...)
 	out, err := runWith(ctx, cmd)
 	if err != nil {
 		return fmt.Errorf("format: %w\n%s", err, out)
