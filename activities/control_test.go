@@ -2,7 +2,9 @@ package activities_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -91,7 +93,11 @@ func spec() activitiestest.Spec {
 
 func (b *bench) plan(s activitiestest.Spec, run, from string) (activities.Planned, error) {
 	b.Helper()
-	p, err := do[activities.Planned](b, b.control.PlanJob, activities.PlanJobInput{Name: "orders", Run: run, Spec: s.JSON(), From: from})
+	in := activities.PlanJobInput{Name: "orders", Run: run, Spec: s.JSON()}
+	if from != "" {
+		in.Options = json.RawMessage(fmt.Sprintf(`{"from": %q}`, from))
+	}
+	p, err := do[activities.Planned](b, b.control.PlanJob, in)
 	b.job = p.Job
 	return p, err
 }
@@ -221,6 +227,18 @@ func TestStartPositionIsResolvedOnce(t *testing.T) {
 	}
 	if n := b.planner.Starts(); n != 1 {
 		t.Errorf("resolved %d times, want once", n)
+	}
+}
+
+func TestPlanJobRefusesUnknownOptions(t *testing.T) {
+	for options, want := range map[string]string{
+		`{"form": "latest"}`: `unknown field "form"`, `{"from": "last"}`: `"from" is "last"`, `[]`: "cannot unmarshal",
+	} {
+		b := newBench(t)
+		in := activities.PlanJobInput{Name: "orders", Run: "r", Spec: spec().JSON(), Options: json.RawMessage(options)}
+		if _, err := do[activities.Planned](b, b.control.PlanJob, in); typeOf(err) != activities.TypeInvalidSpec || !strings.Contains(err.Error(), want) {
+			t.Errorf("options %s: %v, want a refusal with %q", options, err, want)
+		}
 	}
 }
 

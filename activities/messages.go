@@ -39,10 +39,25 @@ type PlanJobInput struct {
 	Name string          `json:"name"`
 	Run  string          `json:"run"`
 	Spec json.RawMessage `json:"spec"`
-	// From is "" (refuse when checkpoints of an unfinished job exist), "latest" (go on from them) or
-	// "fresh" (leave them alone and begin again).
-	From string `json:"from,omitempty"`
+	// Options are StartOptions as the user gave them; empty: none.
+	Options json.RawMessage `json:"options,omitempty"`
 }
+
+// StartOptions say how to start a job: the second input of a StreamJob.
+type StartOptions struct {
+	// From is "" (refuse when checkpoints of an unfinished job exist), FromLatest (go on from them) or
+	// FromFresh (leave them alone and begin again).
+	From string `json:"from,omitempty"`
+	// HistoryLimit makes a run of the workflow continue as new after that many history events; 0 leaves it
+	// to the server.
+	HistoryLimit int `json:"history_limit,omitempty"`
+}
+
+// The values of StartOptions.From.
+const (
+	FromLatest = "latest"
+	FromFresh  = "fresh"
+)
 
 // Planned is what a StreamJob knows of its job for the rest of its life.
 type Planned struct {
@@ -54,8 +69,8 @@ type Planned struct {
 	Bounded  bool      `json:"bounded"`
 	Summary  string    `json:"summary"`
 	Warnings []string  `json:"warnings,omitempty"`
-	// Resumed is set when the job goes on from an earlier run's checkpoints.
-	Resumed bool `json:"resumed,omitempty"`
+	// Start are the options that the job was started with.
+	Start StartOptions `json:"start"`
 }
 
 // ClaimInput asks for a new attempt number.

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -19,6 +20,10 @@ import (
 // that of the life to go on with), and writes the spec object and the job's name into the store.
 func (c *Control) PlanJob(ctx context.Context, in PlanJobInput) (Planned, error) {
 	defer beat(ctx, nil)()
+	start, err := startOptions(in.Options)
+	if err != nil {
+		return Planned{}, failureUncut(TypeInvalidSpec, "the options (second input) are not valid: "+err.Error())
+	}
 	plan, err := c.plan(ctx, in)
 	if err != nil {
 		return Planned{}, err
@@ -26,17 +31,17 @@ func (c *Control) PlanJob(ctx context.Context, in PlanJobInput) (Planned, error)
 	p := Planned{
 		Job:     Job{Name: in.Name, Run: in.Run, Storage: plan.Options.Storage},
 		Options: plan.Options, Graph: forPeople(plan.Graph), Slots: plan.Graph.MaxVertexParallelism(),
-		Bounded: plan.Bounded, Summary: plan.Summary, Warnings: plan.Warnings,
+		Bounded: plan.Bounded, Summary: plan.Summary, Warnings: plan.Warnings, Start: start,
 	}
 	store, err := c.OpenStore(ctx, p.Job.Storage)
 	if err != nil {
 		return Planned{}, classified(fmt.Errorf("open storage %s: %w", p.Job.Storage, err))
 	}
-	life, err := chooseLife(ctx, store, in, plan.Graph)
+	life, err := chooseLife(ctx, store, in, start.From, plan.Graph)
 	if err != nil {
 		return Planned{}, classified(err)
 	}
-	p.Job.UID, p.Resumed = life, in.From == FromLatest
+	p.Job.UID = life
 	digest := sha256.Sum256(in.Spec)
 	p.Job.Spec = snapshot.Names{UID: life}.Spec(hex.EncodeToString(digest[:]))
 	if _, err := createJSON(ctx, store, p.Job.Spec, SpecObject{Spec: in.Spec, Plan: plan}); err != nil {
@@ -48,11 +53,22 @@ func (c *Control) PlanJob(ctx context.Context, in PlanJobInput) (Planned, error)
 	return p, nil
 }
 
-// The values of PlanJobInput.From.
-const (
-	FromLatest = "latest"
-	FromFresh  = "fresh"
-)
+// startOptions decodes strictly: a misspelt "from" must not start a job from nothing.
+func startOptions(raw json.RawMessage) (o StartOptions, err error) {
+	if len(raw) == 0 {
+		return o, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&o); err != nil {
+		return o, fmt.Errorf(`%w; known are "from" and "history_limit"`, err)
+	}
+	switch o.From {
+	case "", FromLatest, FromFresh:
+		return o, nil
+	}
+	return o, fmt.Errorf(`"from" is %q; it can be "latest" or "fresh"`, o.From)
+}
 
 // nameRecord is what stands at jobs/<name>/<uid>.
 type nameRecord struct {
@@ -106,13 +122,13 @@ func invalid(problems []string) error {
 
 // chooseLife returns the uid under which the job will run. A name whose newest life has checkpoints and has
 // not reached its end is refused unless the user says what to do with them.
-func chooseLife(ctx context.Context, s snapshot.Store, in PlanJobInput, g job.Graph) (job.UID, error) {
+func chooseLife(ctx context.Context, s snapshot.Store, in PlanJobInput, from string, g job.Graph) (job.UID, error) {
 	minted := mint(in.Run)
 	last, err := newestLife(ctx, s, in.Name, minted)
 	if err != nil {
 		return "", err
 	}
-	if in.From == FromFresh || last == "" && in.From == "" {
+	if from == FromFresh || last == "" && from == "" {
 		return minted, nil
 	}
 	if last == "" {
@@ -123,9 +139,9 @@ func chooseLife(ctx context.Context, s snapshot.Store, in PlanJobInput, g job.Gr
 		return "", err
 	}
 	switch {
-	case in.From == FromLatest && !look.Found:
+	case from == FromLatest && !look.Found:
 		return "", failure(TypeRefused, fmt.Sprintf("job %q has no checkpoint in %s to go on from", in.Name, s), FailureDetails{})
-	case in.From == FromLatest:
+	case from == FromLatest:
 		return last, sameGraph(in.Name, look.Newest, g)
 	case look.Found && look.Newest.ID > 0 && !look.Newest.Final:
 		return "", failure(TypeRefused, fmt.Sprintf("job %q has checkpoints of an unfinished run (uid %s, newest %d, in %s): "+

@@ -175,12 +175,16 @@ func (a *attempt) stop() []workflow.Future {
 // settle waits until the nodes that are not known to be lost have stopped, or for a short time, and looks
 // again for the best report of what happened: the node that fails first is often heard of last.
 func (a *attempt) settle(stops []workflow.Future) {
+	var gone job.NodeID
+	if a.end.Kind == activities.TypePeerLost || a.end.Kind == activities.TypeNodeLeaving {
+		gone = a.end.Node
+	}
 	timer, cancel := workflow.WithCancel(a.ctx)
 	defer cancel()
 	late := workflow.NewTimerWithOptions(timer, stopWait, workflow.TimerOptions{Summary: "wait for the nodes to stop"})
 	_ = workflow.Await(a.ctx, func() bool {
 		for i, f := range stops {
-			if !f.IsReady() && !(a.end.Kind == activities.TypePeerLost && a.in.Nodes[i] == a.end.Node) {
+			if !f.IsReady() && a.in.Nodes[i] != gone {
 				return late.IsReady()
 			}
 		}

@@ -35,7 +35,10 @@ func TestJobSurvivesLossOfNodeAndCancels(t *testing.T) {
 		t.Fatalf("status %+v, want attempt 1 on two nodes", first)
 	}
 	w.cluster.Kill(first.Nodes[0])
+	killed := time.Now()
 	w.nodes[first.Nodes[0]].Stop()
+	w.until("orders", "running again", func(s workflows.Status) bool { return s.Attempt > first.Attempt && s.State == "running" })
+	t.Logf("running again after %v", time.Since(killed))
 	second := w.until("orders", "a later attempt with a later checkpoint", func(s workflows.Status) bool {
 		return s.Attempt > first.Attempt && s.Durable > first.Durable+1 && s.State == "running"
 	})
@@ -70,6 +73,34 @@ func TestJobSurvivesLossOfNodeAndCancels(t *testing.T) {
 	w.record("attempt-node-lost", activities.AttemptID("orders", job.Ref{UID: second.UID, Attempt: first.Attempt}), "")
 	w.record("attempt-stopped", activities.AttemptID("orders", job.Ref{UID: second.UID, Attempt: second.Attempt}), "")
 	w.record("checkpoint-committed", activities.CheckpointID("orders", second.UID, first.Durable), "")
+}
+
+// A checkpoint that is in flight when its attempt fails is decided before the next attempt is planned: its
+// abort record stands below the claim.
+func TestCheckpointInFlightIsDecidedFirst(t *testing.T) {
+	w := newWorld(t, "n1", "n2", "n3")
+	run := w.submit("inflight", spec(), nil)
+	first := w.until("inflight", "one checkpoint", func(s workflows.Status) bool { return s.Succeeded >= 1 })
+	stalled := w.node(first.Nodes[0])
+	stalled.Stall()
+	w.eventually("a share is held back", func() bool { return stalled.Held() > 0 })
+	v := w.until("inflight", "that checkpoint in flight", func(s workflows.Status) bool { return s.InFlight == stalled.Held() })
+	stalled.Fail(job.Ref{UID: v.UID, Attempt: v.Attempt}, job.ErrNodeLeaving)
+	next := w.until("inflight", "a second attempt", func(s workflows.Status) bool { return s.Attempt > v.Attempt && s.State == "running" })
+	m, err := snapshot.ReadManifest(t.Context(), w.store, v.UID, v.InFlight)
+	if err != nil || m.Kind != checkpoint.Aborted || m.Attempt != v.Attempt {
+		t.Errorf("checkpoint %d is %+v (%v), want it aborted by attempt %d", v.InFlight, m, err, v.Attempt)
+	}
+	m, err = snapshot.ReadManifest(t.Context(), w.store, v.UID, v.InFlight+1)
+	if err != nil || m.Kind != checkpoint.Aborted || m.Attempt != next.Attempt {
+		t.Errorf("checkpoint %d is %+v (%v), want the claim of attempt %d", v.InFlight+1, m, err, next.Attempt)
+	}
+	if n := len(stalled.Running()); n != 0 {
+		t.Errorf("%d attempts run on the node that was stalled and left", n)
+	}
+	w.end("inflight", run)
+	w.record("job-checkpoint-in-flight", "inflight", run.GetRunID())
+	w.record("checkpoint-of-ended-attempt", activities.CheckpointID("inflight", v.UID, v.InFlight), "")
 }
 
 // The budget of PROTOCOL.md: at most 20 events of the StreamJob per checkpoint, 30 + 6 a node of the child.

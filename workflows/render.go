@@ -12,25 +12,25 @@ const maxRows = 10
 // render is the job's current details: Markdown for the UI.
 func render(v Status, checkpoints []CheckpointRecord) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "**%s**", v.State)
+	b.WriteString(fmt.Sprintf("**%s**", v.State))
 	if v.Attempt > 0 {
-		fmt.Fprintf(&b, " · attempt %d", v.Attempt)
+		b.WriteString(fmt.Sprintf(" · attempt %d", v.Attempt))
 	}
 	if n := len(v.Nodes); n > 0 {
-		fmt.Fprintf(&b, " on %s", plural(n, "node"))
+		b.WriteString(fmt.Sprintf(" on %s", plural(n, "node")))
 	}
-	fmt.Fprintf(&b, " · %s", plural(v.Restarts, "restart"))
+	b.WriteString(fmt.Sprintf(" · %s", plural(v.Restarts, "restart")))
 	if v.Summary != "" {
-		fmt.Fprintf(&b, "\n\n%s", line(v.Summary))
+		b.WriteString(fmt.Sprintf("\n\n%s", line(v.Summary)))
 	}
 	if v.WaitingFor != "" {
-		fmt.Fprintf(&b, "\n\nWaiting: %s", line(v.WaitingFor))
+		b.WriteString(fmt.Sprintf("\n\nWaiting: %s", line(v.WaitingFor)))
 	}
 	if v.LastFailure != "" {
-		fmt.Fprintf(&b, "\n\nLast failure: %s", line(v.LastFailure))
+		b.WriteString(fmt.Sprintf("\n\nLast failure: %s", line(v.LastFailure)))
 	}
 	for _, w := range v.Warnings {
-		fmt.Fprintf(&b, "\n\nWarning: %s", line(w))
+		b.WriteString(fmt.Sprintf("\n\nWarning: %s", line(w)))
 	}
 	if len(checkpoints) > 0 {
 		b.WriteString("\n\n| checkpoint | result | at (UTC) | took | state | uploaded | records | lag |\n|--:|---|---|--:|--:|--:|--:|--:|\n")

@@ -120,7 +120,7 @@ func jitter(most time.Duration, seed string, n int) time.Duration {
 		return 0
 	}
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%s %d", seed, n)
+	h.Write(fmt.Appendf(nil, "%s %d", seed, n))
 	return time.Duration(h.Sum64() % uint64(most))
 }
 

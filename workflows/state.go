@@ -13,7 +13,6 @@ import (
 // plans are in the snapshot store.
 type State struct {
 	Planned activities.Planned `json:"planned"`
-	Options StartOptions       `json:"options"`
 	// StartedAt is when the first run began to plan.
 	StartedAt time.Time `json:"started_at"`
 	// Attempt is the highest number claimed so far. Running is the deployed attempt; nil: to be planned.
@@ -46,12 +45,7 @@ type State struct {
 }
 
 // StartOptions are the second input of a StreamJob.
-type StartOptions struct {
-	// From is "", "latest" or "fresh"; see activities.PlanJobInput.
-	From string `json:"from,omitempty"`
-	// HistoryLimit makes a run continue as new after that many history events; 0 leaves it to the server.
-	HistoryLimit int `json:"history_limit,omitempty"`
-}
+type StartOptions = activities.StartOptions
 
 // Running is the attempt that is deployed.
 type Running struct {

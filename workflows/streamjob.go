@@ -1,10 +1,8 @@
 package workflows
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/converter"
@@ -111,15 +109,16 @@ func (j *streamJob) run(spec, options converter.RawValue, resumed bool) error {
 
 // plan validates the spec and resolves where the sources start.
 func (j *streamJob) plan(spec, options converter.RawValue) error {
-	raw, err := document(spec)
-	if err != nil {
-		return refusedInput("the first input, the job spec", err)
+	in := activities.PlanJobInput{
+		Name: j.name, Run: workflow.GetInfo(j.ctx).FirstRunID, Spec: spec.Payload().GetData(), Options: options.Payload().GetData(),
 	}
-	if j.st.Options, err = startOptions(options); err != nil {
-		return refusedInput("the second input, the options", err)
+	if !json.Valid(in.Spec) {
+		return refusedInput("the first input, the job spec, is not JSON; weir job render prints a spec as JSON")
 	}
-	in := activities.PlanJobInput{Name: j.name, Run: workflow.GetInfo(j.ctx).FirstRunID, Spec: raw, From: j.st.Options.From}
-	err = j.retrying("the spec cannot be planned", true, func() (err error) {
+	if len(in.Options) > 0 && !json.Valid(in.Options) {
+		return refusedInput("the second input, the options, is not JSON")
+	}
+	err := j.retrying("the spec cannot be planned", true, func() (err error) {
 		j.st.Planned, err = planJob(j.ctx, in)
 		return err
 	})
@@ -131,35 +130,8 @@ func (j *streamJob) plan(spec, options converter.RawValue) error {
 	})
 }
 
-// document is the JSON of an input.
-func document(v converter.RawValue) (json.RawMessage, error) {
-	b := v.Payload().GetData()
-	if !json.Valid(b) || len(b) == 0 {
-		return nil, errors.New("is not JSON; weir job render prints a spec as JSON")
-	}
-	return b, nil
-}
-
-// startOptions decodes the options strictly: a misspelt "from" must not start a job from nothing.
-func startOptions(v converter.RawValue) (o StartOptions, err error) {
-	b := v.Payload().GetData()
-	if len(b) == 0 || string(b) == "null" {
-		return o, nil
-	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&o); err != nil {
-		return o, fmt.Errorf(`is not valid: %w; known are "from" and "history_limit"`, err)
-	}
-	switch o.From {
-	case "", activities.FromLatest, activities.FromFresh:
-		return o, nil
-	}
-	return o, fmt.Errorf(`is not valid: "from" is %q; it can be "latest" or "fresh"`, o.From)
-}
-
-func refusedInput(what string, err error) error {
-	return temporal.NewNonRetryableApplicationError(fmt.Sprintf("%s, %v", what, err), activities.TypeInvalidSpec, nil)
+func refusedInput(why string) error {
+	return temporal.NewNonRetryableApplicationError(why, activities.TypeInvalidSpec, nil)
 }
 
 // retrying repeats a step until it succeeds or can never succeed. Between tries it says in the details what
@@ -255,6 +227,6 @@ func (j *streamJob) continueAsNew(spec, options converter.RawValue) error {
 // historyFull reports whether this run should hand over.
 func (j *streamJob) historyFull() bool {
 	info := workflow.GetInfo(j.ctx)
-	limit := j.st.Options.HistoryLimit
+	limit := j.st.Planned.Start.HistoryLimit
 	return info.GetContinueAsNewSuggested() || limit > 0 && info.GetCurrentHistoryLength() >= limit
 }

@@ -23,6 +23,8 @@ type Node struct {
 	gate     *job.Gate
 	running  map[job.Ref]*tasks
 	decline  string
+	stalled  bool
+	held     job.CheckpointID
 	deployed []job.Ref
 	stops    []job.Ref
 }
@@ -83,6 +85,29 @@ func (n *Node) Fail(ref job.Ref, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.finish(ref, err)
+}
+
+// Stall makes the node hold every share back until the order is withdrawn.
+func (n *Node) Stall() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stalled = true
+}
+
+// Held is the checkpoint whose share the node holds back; 0: none.
+func (n *Node) Held() job.CheckpointID {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.held
+}
+
+func (n *Node) hold(id job.CheckpointID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stalled {
+		n.held = id
+	}
+	return n.stalled
 }
 
 // AwaitRunning returns when the attempt is deployed here.
@@ -189,6 +214,10 @@ func (n *Node) Snapshot(ctx context.Context, b checkpoint.Barrier) (checkpoint.A
 	part, err := n.part(b)
 	if err != nil {
 		return checkpoint.Ack{}, err
+	}
+	if n.hold(b.ID) {
+		<-ctx.Done()
+		return checkpoint.Ack{}, context.Cause(ctx)
 	}
 	return snapshot.WritePart(ctx, n.cluster.Store, part)
 }
