@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/weirstream/weir/dataplane/batch"
 )
@@ -142,12 +143,18 @@ func (e *textExec) pick(m *machine, rows []int32, want bool, dst []int32) ([]int
 	return dst[:k], nil
 }
 
-// setExec tests for membership in a set of constants.
+// shortSet is the number of constants up to which comparing with each beats a hash table.
+const shortSet = 8
+
+// setExec tests for membership in a set of constants: one by one if they are few (fewInts, fewTexts), else in
+// a hash table.
 type setExec struct {
 	truth
 	x        exec
 	ints     map[int64]struct{}
 	texts    map[string]struct{}
+	fewInts  []int64
+	fewTexts []textConstant
 	nullable bool
 	live     []int32
 }
@@ -162,18 +169,48 @@ func (e *setExec) pick(m *machine, rows []int32, want bool, dst []int32) ([]int3
 		return dst, err
 	}
 	rows, e.live = nonNull(rows, e.live, col, col)
-	if e.texts != nil {
+	k := len(dst)
+	dst = room(dst, len(rows))
+	switch {
+	case e.fewTexts != nil:
 		for _, r := range rows {
-			if _, ok := e.texts[string(col.Bytes(int(r)))]; ok == want {
-				dst = append(dst, r)
+			dst[k] = r
+			if e.oneOfTexts(col, int(r)) == want {
+				k++
 			}
 		}
-		return dst, nil
-	}
-	for _, r := range rows {
-		if _, ok := e.ints[col.Ints[r]]; ok == want {
-			dst = append(dst, r)
+	case e.texts != nil:
+		for _, r := range rows {
+			dst[k] = r
+			if _, ok := e.texts[string(col.Bytes(int(r)))]; ok == want {
+				k++
+			}
+		}
+	case e.fewInts != nil:
+		for _, r := range rows {
+			dst[k] = r
+			if slices.Contains(e.fewInts, col.Ints[r]) == want {
+				k++
+			}
+		}
+	default:
+		for _, r := range rows {
+			dst[k] = r
+			if _, ok := e.ints[col.Ints[r]]; ok == want {
+				k++
+			}
 		}
 	}
-	return dst, nil
+	return dst[:k], nil
+}
+
+func (e *setExec) oneOfTexts(col *batch.Column, r int) bool {
+	w := &viewWords(col.Views)[r]
+	for i := range e.fewTexts {
+		c := &e.fewTexts[i]
+		if (w[0]^c.lo)&c.loMask|(w[1]^c.hi)&c.hiMask == 0 && (len(c.text) <= inlineLen || bytes.Equal(col.Bytes(r), c.text)) {
+			return true
+		}
+	}
+	return false
 }

@@ -57,6 +57,9 @@ func TestComparison(t *testing.T) {
 		{"i between 8 and ni", 2, "false"},
 		{"i in (1, 7, 9)", 0, "true"}, {"i in (6, 7, 8)", 0, "true"}, {"i not in (1, 2)", 0, "true"}, {"s in ('a', 'Hello')", 0, "true"}, {"i in (1, null)", 0, "null"},
 		{"i in (7, null)", 0, "true"}, {"i not in (1, null)", 0, "null"}, {"i in (1.5, 7.0)", 0, "true"}, {"ni in (1, 2)", 2, "null"}, {"i in (j, 3)", 0, "true"},
+		{"i in (1, 20, 30, 40, 50, 60, 70, 80, 7)", 0, "true"}, {"i in (1, 20, 30, 40, 50, 60, 70, 80, 90)", 0, "false"}, {"i in (1, 9, 7)", 0, "true"}, {"i in (1, 9)", 0, "false"},
+		{"s in ('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'Hello')", 0, "true"}, {"s in ('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i')", 0, "false"},
+		{"s in ('x', 'grüße, ein längerer Text')", 1, "true"}, {"s in ('x', 'grüße, ein längerer Texx')", 1, "false"}, {"s not in ('x', '')", 2, "false"},
 		{"f in (1.5, 2)", 0, "true"}, {"ns in ('a', 'b')", 2, "null"},
 	})
 }

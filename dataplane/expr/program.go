@@ -156,10 +156,14 @@ func compileCompare(t *Typed, args []exec) exec {
 
 func compileSet(t *Typed, x exec) exec {
 	e := &setExec{x: x, nullable: t.nullable}
+	few := len(t.set) <= shortSet
 	if t.args[0].typ.IsView() {
 		e.texts = make(map[string]struct{}, len(t.set))
 		for _, c := range t.set {
 			e.texts[c.Text] = struct{}{}
+			if few {
+				e.fewTexts = append(e.fewTexts, newTextConstant(c.Text))
+			}
 		}
 		return e
 	}
@@ -168,6 +172,9 @@ func compileSet(t *Typed, x exec) exec {
 	for _, c := range t.set {
 		e.ints[c.Int] = struct{}{}
 		low, high = min(low, c.Int), max(high, c.Int)
+		if few {
+			e.fewInts = append(e.fewInts, c.Int)
+		}
 	}
 	if uint64(high)-uint64(low)+1 == uint64(len(e.ints)) {
 		// Neighbours: a range.
