@@ -157,3 +157,33 @@ func TestLayoutsAreReplaced(t *testing.T) {
 		t.Errorf("the parser read %d records of a frequent shape", d.first.p.record-before)
 	}
 }
+
+// Ensure the number of allocations does not depend on the number of records or rows.
+func TestAllocations(t *testing.T) {
+	d := mustDecoder(t, Options{Timestamps: SQL}, bidsOnly(bidColumns()...))
+	rs := auctionRecords(2000)
+	out, _ := mustDecode(t, d, rs)
+	decode := func(n int) float64 {
+		return testing.AllocsPerRun(10, func() {
+			if _, bad, err := d.Decode(rs, 0, n, nil); err != nil || len(bad) > 0 {
+				t.Fatal(err, bad)
+			}
+		})
+	}
+	if few, many := decode(100), decode(2000); many > few+2 || many > 30 {
+		t.Errorf("%v allocations for 2000 records, %v for 100", many, few)
+	}
+	e, err := NewEncoder(Options{}, out[0].Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dst format.Encoded
+	if n := testing.AllocsPerRun(10, func() {
+		dst.Reset()
+		if err := e.Encode(&dst, out[0], []int{0, 1, 2, 3, 4, 5, 6, 7}); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations to encode %d rows, want none", n, out[0].Len())
+	}
+}
