@@ -1,0 +1,417 @@
+package sim
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/weirstream/weir/dataplane/barrier"
+	"github.com/weirstream/weir/dataplane/checkpoint"
+	"github.com/weirstream/weir/dataplane/job"
+	"github.com/weirstream/weir/dataplane/snapshot"
+)
+
+// The job: a source of two partitions, a counter by key that fires once at the end, a transactional sink.
+const (
+	sourceVertex = "in"
+	countVertex  = "count"
+	sinkOperator = "out"
+)
+
+func graphOf(parallelism int) job.Graph {
+	return job.Graph{
+		MaxParallelism: numKeys,
+		Vertices: []job.Vertex{
+			{UID: sourceVertex, Parallelism: min(parallelism, partitions), Operators: []job.Operator{{UID: sourceVertex, Kind: "source"}}},
+			{UID: countVertex, Parallelism: parallelism, Operators: []job.Operator{{UID: countVertex, Kind: "count"}, {UID: sinkOperator, Kind: "sink"}}},
+		},
+		Edges: []job.Edge{{From: 0, To: 1, Exchange: job.Hash, Keys: []string{"key"}}},
+	}
+}
+
+// maxParallelism of the job; it is scaled between 2 and that.
+const maxParallelism = 3
+
+func (w *world) graphBy(digest string) job.Graph {
+	for p := 1; p <= maxParallelism; p++ {
+		if g := graphOf(p); w.digest(p) == digest {
+			return g
+		}
+	}
+	panic("sim: a deployment of an unknown graph")
+}
+
+func (w *world) digest(parallelism int) string {
+	if w.audit.digests[parallelism] == "" {
+		g := graphOf(parallelism)
+		w.audit.digests[parallelism] = g.Digest()
+	}
+	return w.audit.digests[parallelism]
+}
+
+// positionsOf reads the source positions out of a manifest.
+func positionsOf(m checkpoint.Manifest) (at [partitions]int) {
+	for _, s := range m.States {
+		if s.Operator != sourceVertex {
+			continue
+		}
+		var splits map[int]int
+		if err := json.Unmarshal(s.Inline, &splits); err != nil {
+			panic(err) // written by sourceState
+		}
+		for q, o := range splits {
+			at[q] = o
+		}
+	}
+	return at
+}
+
+// element is what travels in a channel: a record's key, a barrier or the end.
+type element struct {
+	key     int
+	barrier *checkpoint.Barrier
+	end     bool
+}
+
+// channelRoom is the number of elements that a channel holds.
+const channelRoom = 5
+
+// source is a source subtask.
+type source struct {
+	d        *deployment
+	id       job.SubtaskID
+	index    int
+	at       map[int]int // by partition
+	order    []int
+	requests []checkpoint.Barrier
+	newest   job.CheckpointID
+	nextAt   int
+	ended    bool
+}
+
+func newSource(d *deployment, id job.SubtaskID, at [partitions]int) *source {
+	s := &source{d: d, id: id, index: id.Index, at: map[int]int{}, newest: d.dep.Restore}
+	for q := id.Index; q < partitions; q += d.graph.Vertices[0].Parallelism {
+		s.at[q] = at[q]
+		s.order = append(s.order, q)
+	}
+	return s
+}
+
+// ready returns a partition with something to read, or -1.
+func (s *source) ready() int {
+	w := s.d.w
+	if len(s.order) == 0 {
+		return -1
+	}
+	from := w.rng.IntN(len(s.order))
+	for i := range s.order {
+		if q := s.order[(from+i)%len(s.order)]; s.at[q] < w.input.high(q) {
+			return q
+		}
+	}
+	return -1
+}
+
+func (s *source) atEnd() bool {
+	for _, q := range s.order {
+		if s.at[q] < len(s.d.w.input.keys[q]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *source) run(p *proc) {
+	w, d := s.d.w, s.d
+	p.await(func() bool { return w.input.resolved })
+	for {
+		next := -1
+		p.await(func() bool {
+			if len(s.requests) > 0 || !s.ended && s.atEnd() {
+				return true
+			}
+			if w.now < s.nextAt {
+				return false
+			}
+			next = s.ready()
+			return next >= 0
+		})
+		switch {
+		case !s.ended && s.atEnd():
+			s.ended = true
+			s.broadcast(p, element{end: true})
+		case len(s.requests) > 0:
+			b := s.requests[0]
+			s.requests = s.requests[1:]
+			if b.ID <= s.newest {
+				continue
+			}
+			s.newest = b.ID
+			d.stepBook(checkpoint.BookEvent{Kind: checkpoint.Snapshotted, Share: checkpoint.Share{
+				ID: b.ID, Subtask: s.id, Running: !s.ended, States: []checkpoint.OperatorState{sourceState(s.index, s.at)},
+			}})
+			s.broadcast(p, element{barrier: &b})
+		default:
+			key := w.input.keys[next][s.at[next]]
+			s.at[next]++
+			s.nextAt = w.now + w.between(4, 16)
+			g := job.KeyGroupOf(uint64(key), numKeys)
+			s.send(p, job.OwnerOf(g, d.graph.Vertices[1].Parallelism, numKeys), element{key: key})
+			p.at("record sent")
+			p.step()
+		}
+	}
+}
+
+func (s *source) broadcast(p *proc, e element) {
+	for i := range s.d.graph.Vertices[1].Parallelism {
+		s.send(p, i, e)
+		p.at("barrier sent")
+	}
+}
+
+// send puts an element into the channel to a counter, waiting for room. A peer that is gone or belongs to
+// another attempt ends the attempt here.
+func (s *source) send(p *proc, to int, e element) {
+	d, w := s.d, s.d.w
+	h := w.node(d.dep.Placement.Slots[to].Node)
+	target := func() *counter {
+		if h == nil || !h.up {
+			return nil
+		}
+		o := h.deployment(d.ref)
+		if w.broken(NoFence) && len(h.attempts) > 0 {
+			o = h.attempts[len(h.attempts)-1] // whoever listens there now
+		}
+		if o == nil || o.ended {
+			return nil
+		}
+		for _, c := range o.tasks {
+			if c.index == to && s.index < len(c.in) {
+				return c
+			}
+		}
+		return nil
+	}
+	p.await(func() bool {
+		c := target()
+		return c == nil || w.reach(d.host, h) && len(c.in[s.index]) < channelRoom
+	})
+	c := target()
+	if c == nil {
+		d.end(errors.New("a connection broke"))
+		panic(killed{})
+	}
+	c.in[s.index] = append(c.in[s.index], e)
+	p.step()
+}
+
+// counter is a subtask that counts by key, with barrier.Aligner at its inputs and a sink behind it.
+type counter struct {
+	d       *deployment
+	id      job.SubtaskID
+	index   int
+	keys    job.KeyGroupRange
+	counts  [numKeys]int
+	in      [][]element
+	blocked []bool
+	aligner *barrier.Aligner
+	// deadline is when the alignment in progress expires; 0: none.
+	deadline int
+	giveUp   []job.CheckpointID
+	sink     *sink
+}
+
+func newCounter(d *deployment, id job.SubtaskID) *counter {
+	n, par := d.graph.Vertices[0].Parallelism, d.graph.Vertices[1].Parallelism
+	c := &counter{
+		d: d, id: id, index: id.Index, keys: job.RangeOf(id.Index, par, numKeys),
+		in: make([][]element, n), blocked: make([]bool, n), aligner: barrier.New(d.ref, n, d.dep.Restore),
+	}
+	c.sink = newSink(c)
+	return c
+}
+
+// restore reads the state files of this subtask's keys, whoever wrote them.
+func (c *counter) restore(p *proc, m checkpoint.Manifest) error {
+	for _, s := range m.States {
+		for _, f := range s.Files {
+			k, n := parseFile(f)
+			if s.Operator != countVertex || !c.keys.Contains(job.KeyGroupOf(uint64(k), numKeys)) {
+				continue
+			}
+			body, err := p.store().Get(bg, names.Key(f.Name), 1<<10)
+			switch {
+			case errors.Is(err, snapshot.ErrNotFound) && c.d.w.temporal.attemptOpen(c.d.ref.Attempt):
+				c.d.w.fail("FILE", "attempt %d restores checkpoint %d: %s is gone", c.d.ref.Attempt, m.ID, f.Name)
+				return err
+			case err != nil:
+				return err
+			}
+			if string(body) != fileOf(k, n) {
+				c.d.w.fail("FILE", "%s holds %q, the manifest says %q", f.Name, body, fileOf(k, n))
+			}
+			c.counts[k] = n
+		}
+	}
+	return nil
+}
+
+// run reads the channels, one element at a time.
+func (c *counter) run(p *proc) {
+	w := c.d.w
+	for {
+		ch := -1
+		p.await(func() bool {
+			if len(c.giveUp) > 0 || c.expired() {
+				return true
+			}
+			ch = c.pick()
+			return ch >= 0 && len(c.sink.queue) < sinkRoom
+		})
+		switch {
+		case len(c.giveUp) > 0:
+			n := c.giveUp[0]
+			c.giveUp = c.giveUp[1:]
+			if !w.broken(NoDeadline) {
+				c.effects(c.aligner.Step(barrier.GiveUp(n)))
+			}
+			continue
+		case c.expired():
+			n, _ := c.aligner.Pending()
+			c.deadline = 0
+			c.effects(c.aligner.Step(barrier.Expire(n)))
+			continue
+		}
+		e := c.in[ch][0]
+		c.in[ch] = c.in[ch][1:]
+		switch {
+		case e.barrier != nil:
+			c.effects(c.aligner.Step(barrier.Arrive(ch, *e.barrier)))
+		case e.end:
+			c.effects(c.aligner.Step(barrier.End(ch)))
+		default:
+			c.counts[e.key]++
+			c.sink.queue = append(c.sink.queue, output{record: record{e.key, c.counts[e.key]}})
+		}
+		p.step()
+	}
+}
+
+func (c *counter) expired() bool {
+	return c.deadline > 0 && c.d.w.now > c.deadline && !c.d.w.broken(NoDeadline)
+}
+
+// pick returns a channel that may be read and holds something, or -1.
+func (c *counter) pick() int {
+	n := len(c.in)
+	from := c.d.w.rng.IntN(n)
+	for i := range n {
+		ch := (from + i) % n
+		if len(c.in[ch]) == 0 || c.blocked[ch] {
+			continue
+		}
+		if e := c.in[ch][0]; e.barrier != nil && c.d.w.broken(NoSupersede) {
+			if n, aligning := c.aligner.Pending(); aligning && e.barrier.ID > n {
+				continue
+			}
+		}
+		return ch
+	}
+	return -1
+}
+
+func (c *counter) effects(effects []barrier.Effect) {
+	d := c.d
+	for _, f := range append([]barrier.Effect(nil), effects...) {
+		switch f.Kind {
+		case barrier.Announce:
+			c.deadline = d.w.now + ticks(f.Barrier.Remaining) + d.host.skew
+			d.heard(f.Barrier)
+		case barrier.Block:
+			c.blocked[f.Channel] = true
+		case barrier.Unblock:
+			clear(c.blocked)
+		case barrier.Decline:
+			c.deadline = 0
+			d.stepBook(checkpoint.BookEvent{Kind: checkpoint.Failed, ID: f.ID, Reason: f.Reason.String()})
+		case barrier.Snapshot:
+			c.deadline = 0
+			c.freeze(f.Barrier)
+		case barrier.EndOfInput:
+			for k := range numKeys {
+				if c.keys.Contains(job.KeyGroupOf(uint64(k), numKeys)) {
+					c.sink.queue = append(c.sink.queue, output{record: record{k, c.counts[k] + 1}})
+				}
+			}
+		}
+	}
+}
+
+// freeze takes the snapshot: the counts now, the transactions when the sink has flushed what is before the
+// barrier; both are made durable in the background.
+func (c *counter) freeze(b checkpoint.Barrier) {
+	counts, pg := c.counts, c.d.pages[b.ID]
+	pre := c.sink.prepare(b)
+	c.d.spawn(fmt.Sprintf("persist%d", c.index), func(p *proc) {
+		p.at("freeze state")
+		p.step()
+		state := checkpoint.OperatorState{Operator: countVertex, Subtask: c.index, KeyRange: c.keys, Backend: "memory"}
+		for k, n := range counts {
+			if n == 0 || !c.keys.Contains(job.KeyGroupOf(uint64(k), numKeys)) {
+				continue
+			}
+			f, err := c.upload(p, b.ID, k, n)
+			if err != nil {
+				c.d.stepBook(checkpoint.BookEvent{Kind: checkpoint.Failed, ID: b.ID, Reason: err.Error()})
+				return
+			}
+			state.Files = append(state.Files, f)
+		}
+		p.await(func() bool { return pre.done || pg != nil && pg.dropped })
+		if !pre.done {
+			return
+		}
+		p.at("listed")
+		c.d.stepBook(checkpoint.BookEvent{Kind: checkpoint.Snapshotted, Share: checkpoint.Share{
+			ID: b.ID, Subtask: c.id, States: []checkpoint.OperatorState{state}, Transactions: pre.list,
+		}})
+	})
+}
+
+// upload makes the count of one key durable, in a file that is there already if the rules allow it.
+func (c *counter) upload(p *proc, n job.CheckpointID, key, count int) (checkpoint.File, error) {
+	body := fileOf(key, count)
+	sum := sha256.Sum256([]byte(body))
+	digest := hex.EncodeToString(sum[:])
+	local := strings.ReplaceAll(body, "=", ".")
+	if f, found := c.d.reuse.Find(digest, int64(len(body))); found {
+		c.d.w.count("files named again")
+		c.d.reuse.Named(n, f)
+		return f, nil
+	}
+	r, id := c.d.ref, n
+	if c.d.w.broken(RecreateFiles) {
+		r.Attempt, id = 0, 0
+	}
+	f, err := snapshot.UploadHashed(bg, p.store(), r, id, body, local, int64(len(body)), digest)
+	if err != nil {
+		return f, err
+	}
+	c.d.reuse.Named(n, f)
+	return f, nil
+}
+
+// fileOf is the content of a state file; its local name says the same.
+func fileOf(key, count int) string { return fmt.Sprintf("k%d=%d", key, count) }
+
+func parseFile(f checkpoint.File) (key, count int) {
+	if _, err := fmt.Sscanf(f.Local, "k%d.%d", &key, &count); err != nil {
+		panic(err) // written by upload
+	}
+	return key, count
+}
