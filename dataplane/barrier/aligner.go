@@ -58,10 +58,10 @@ const (
 	Announce
 	// Block: read nothing more from Channel until Unblock.
 	Block
+	// EndOfInput: every channel has ended; returned once. A Snapshot after it holds what the subtask did then.
+	EndOfInput
 	// Snapshot: freeze the state for checkpoint ID and forward Barrier to all outputs before anything else.
 	Snapshot
-	// EndOfInput: every channel has ended; returned once.
-	EndOfInput
 )
 
 // Reason is why a checkpoint was declined.
@@ -195,15 +195,18 @@ func (a *Aligner) end(ch int) {
 	}
 	a.ended[ch] = true
 	a.live--
+	if a.live == 0 {
+		// Ahead of the snapshot that this end may complete: every channel has ended before its barrier, so what
+		// the subtask emits at its end belongs before it too. The checkpoint may be the final one, and nothing
+		// that comes after that is ever committed.
+		a.emit(Effect{Kind: EndOfInput})
+	}
 	if a.aligning {
 		// A blocked channel is not read, so its end can only come ahead of its barrier, unless nothing blocks.
 		if !a.arrived[ch] {
 			a.missing--
 		}
 		a.finishIfComplete()
-	}
-	if a.live == 0 {
-		a.emit(Effect{Kind: EndOfInput})
 	}
 }
 

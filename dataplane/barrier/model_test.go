@@ -148,10 +148,17 @@ func (r *reader) apply(t *rapid.T, effects []Effect, channels [][]element) {
 func (r *reader) anyAligned() bool { return r.a.pending.Aligned }
 
 func (r *reader) checkCut(t *rapid.T, n job.CheckpointID, channels [][]element) {
+	allEnded := true // before their barriers
+	defer func() {
+		if allEnded && !r.ended {
+			t.Fatalf("snapshot %d comes after every end, and before EndOfInput", n)
+		}
+	}()
 	for c, l := range channels {
 		want := 0
 		for _, e := range l {
 			if e.barrier == n || e.end {
+				allEnded = allEnded && e.end
 				break
 			}
 			if e.rec > 0 {
