@@ -21,7 +21,8 @@ func topicCommand(s streams) *cobra.Command {
 		Use: "topic", Short: "Create, write and read Kafka topics, to try a job",
 		Long: "Create, write and read Kafka topics, to try a job. Without TLS and SASL; Kafka's own tools do more.",
 	}
-	c.AddCommand(topicCreate(s), topicWrite(s), topicRead(s))
+	group(c)
+	c.AddCommand(topicCreate(), topicWrite(s), topicRead(s))
 	return c
 }
 
@@ -39,7 +40,7 @@ func brokersFlag(f *pflag.FlagSet) func() []string {
 	}
 }
 
-func topicCreate(s streams) *cobra.Command {
+func topicCreate() *cobra.Command {
 	c := &cobra.Command{Use: "create NAME[:PARTITIONS]…", Short: "Create topics; those that exist are left alone"}
 	brokers := brokersFlag(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {

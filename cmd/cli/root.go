@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -64,8 +65,26 @@ A job is a Temporal workflow; workers are processes that form a cluster.
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w\nsee: %s --help", err, c.CommandPath())}
 	})
+	group(root)
 	root.AddCommand(devCommand(s), demoCommand(s), workerCommand(s), jobCommand(s), topicCommand(s), settingsCommand(s))
 	return root
+}
+
+// group makes a command that only has subcommands answer an unknown one as a mistake in the call, and none with
+// its help.
+func group(c *cobra.Command) {
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return c.Help()
+		}
+		msg := fmt.Sprintf("unknown command %q for %q", args[0], c.CommandPath())
+		c.SuggestionsMinimumDistance = 2
+		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+			msg += "; did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return usageError{fmt.Errorf("%s\nsee: %s --help", msg, c.CommandPath())}
+	}
 }
 
 // Version is the version that the binary was built as.

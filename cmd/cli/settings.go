@@ -72,6 +72,7 @@ func newLogger(w io.Writer, s config.LogSettings) *slog.Logger {
 
 func settingsCommand(s streams) *cobra.Command {
 	c := &cobra.Command{Use: "settings", Short: "Show the settings of a worker"}
+	group(c)
 	show := &cobra.Command{
 		Use: "show", Short: "Print the effective settings, secrets as their references", Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -15,6 +15,7 @@ import (
 
 func jobCommand(s streams) *cobra.Command {
 	c := &cobra.Command{Use: "job", Short: "Check, start, watch and cancel jobs"}
+	group(c)
 	c.AddCommand(
 		validateCommand(s), renderCommand(s), explainCommand(s), schemaCommand(s), referenceCommand(s),
 		startCommand(s), listCommand(s), statusCommand(s), cancelCommand(s),
