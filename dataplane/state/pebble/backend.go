@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/weirstream/weir/dataplane/checkpoint"
 	"github.com/weirstream/weir/dataplane/job"
@@ -32,6 +33,7 @@ const (
 
 // Backend implements state.Backend.
 type Backend struct {
+	fs    vfs.FS
 	cfg   state.Config
 	set   *table.Set
 	db    *pebble.DB
@@ -70,11 +72,13 @@ var (
 
 // Open returns an empty backend with its database in cfg.Dir. What an earlier process may have left there
 // is removed, never read.
-func Open(cfg state.Config) (*Backend, error) {
+func Open(cfg state.Config) (*Backend, error) { return openOn(vfs.Default, cfg) }
+
+func openOn(fs vfs.FS, cfg state.Config) (*Backend, error) {
 	if cfg.MaxParallelism < 1 || cfg.MaxParallelism > maxGroups {
 		return nil, fmt.Errorf("open pebble state: max parallelism %d is not in [1, %d]", cfg.MaxParallelism, maxGroups)
 	}
-	b := &Backend{cfg: cfg, limit: cfg.CacheBytes, known: map[string]checkpoint.File{}}
+	b := &Backend{fs: fs, cfg: cfg, limit: cfg.CacheBytes, known: map[string]checkpoint.File{}}
 	if b.limit <= 0 {
 		b.limit = DefaultCacheBytes
 	}
@@ -94,7 +98,7 @@ func Open(cfg state.Config) (*Backend, error) {
 func (b *Backend) dir() string { return filepath.Join(b.cfg.Dir, "db") }
 
 func (b *Backend) openDB() (err error) {
-	b.db, err = pebble.Open(b.dir(), options(b.limit, b.health.set, b.health.clear))
+	b.db, err = pebble.Open(b.dir(), options(b.fs, b.limit, b.health.set, b.health.clear))
 	if err != nil {
 		b.db = nil
 		return fmt.Errorf("open database: %w", err)

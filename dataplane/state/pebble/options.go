@@ -13,21 +13,30 @@ import (
 const formatVersion = pebble.FormatColumnarBlocks
 
 const (
-	minCache, maxCache       = 1 << 20, 64 << 20
-	minMemTable, maxMemTable = 1 << 20, 32 << 20
+	minCache, maxCache       = 4 << 20, 128 << 20
+	minMemTable, maxMemTable = 1 << 20, 16 << 20
+	memTables                = 4 // of which two are common; writes wait at the last
 )
 
-// options are those of the subtask's database. Block cache and memtables are an eighth of the working copy,
-// within limits: what is hot is in the working copy.
-func options(cacheBytes int64, failed func(error), works func()) *pebble.Options {
+// tableBytes is the size of tables on every level. A filter is one block per table: that of a table of the
+// usual 128 MB is larger than what a shard of a small block cache takes, and would be read for every look-up.
+// Small tables also make for small uploads after a compaction.
+const tableBytes = 4 << 20
+
+// options are those of the subtask's database. The block cache is an eighth of the working copy and a memtable
+// a sixteenth, within limits: what is hot is in the working copy. Pebble takes the memtables out of the size
+// of its cache, so they are added to it: a cache smaller than the memtables would hold nothing, not even the
+// tables' filters.
+func options(fs vfs.FS, cacheBytes int64, failed func(error), works func()) *pebble.Options {
+	memTable := min(max(cacheBytes/16, minMemTable), maxMemTable)
 	o := &pebble.Options{
-		FS:                          volatile{vfs.Default},
+		FS:                          volatile{fs},
 		Logger:                      logger{},
 		DisableWAL:                  true,
 		FormatMajorVersion:          formatVersion,
-		CacheSize:                   min(max(cacheBytes/8, minCache), maxCache),
-		MemTableSize:                uint64(min(max(cacheBytes/8, minMemTable), maxMemTable)),
-		MemTableStopWritesThreshold: 4,
+		CacheSize:                   min(max(cacheBytes/8, minCache), maxCache) + memTables*memTable,
+		MemTableSize:                uint64(memTable),
+		MemTableStopWritesThreshold: memTables,
 		L0CompactionThreshold:       4,
 		MaxOpenFiles:                256,
 		EventListener: &pebble.EventListener{
@@ -42,6 +51,7 @@ func options(cacheBytes int64, failed func(error), works func()) *pebble.Options
 	}
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })
 	for i := range o.Levels {
+		o.TargetFileSizes[i] = tableBytes
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 		o.Levels[i].BlockSize = 16 << 10
 	}
@@ -50,7 +60,7 @@ func options(cacheBytes int64, failed func(error), works func()) *pebble.Options
 
 // readOnly are the options with which a downloaded source is read once, from end to end.
 func readOnly() *pebble.Options {
-	o := options(0, func(error) {}, func() {})
+	o := options(vfs.Default, 0, func(error) {}, func() {})
 	o.ReadOnly = true
 	o.ErrorIfNotExists = true
 	return o

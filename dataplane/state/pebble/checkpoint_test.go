@@ -1,0 +1,256 @@
+package pebble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/weirstream/weir/dataplane/batch"
+	"github.com/weirstream/weir/dataplane/checkpoint"
+	"github.com/weirstream/weir/dataplane/job"
+	"github.com/weirstream/weir/dataplane/state"
+	"github.com/weirstream/weir/dataplane/state/statetest"
+)
+
+// fullDisk is a file system on which no table can be created while full is set.
+type fullDisk struct {
+	vfs.FS
+	full atomic.Bool
+}
+
+func (d *fullDisk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if d.full.Load() && strings.HasSuffix(name, ".sst") {
+		return nil, &os.PathError{Op: "create", Path: name, Err: syscall.ENOSPC}
+	}
+	return d.FS.Create(name, c)
+}
+
+type fixture struct {
+	t     *testing.T
+	b     *Backend
+	table state.Table
+	store *statetest.Store
+	next  job.CheckpointID
+}
+
+func openFixture(t *testing.T, fs vfs.FS, from ...checkpoint.OperatorState) *fixture {
+	t.Helper()
+	x := &fixture{t: t, store: statetest.NewStore(), next: 1}
+	x.open(fs, x.store, from...)
+	return x
+}
+
+func (x *fixture) open(fs vfs.FS, store *statetest.Store, from ...checkpoint.OperatorState) {
+	x.t.Helper()
+	var err error
+	x.b, err = openOn(fs, state.Config{Dir: filepath.Join(x.t.TempDir(), "state"), KeyRange: job.KeyGroupRange{To: 8}, MaxParallelism: 8, CacheBytes: 1 << 20})
+	if err != nil {
+		x.t.Fatalf("open: %v", err)
+	}
+	if x.table, err = x.b.Table("t", state.Layout{Words: 1}); err != nil {
+		x.t.Fatalf("table: %v", err)
+	}
+	if len(from) > 0 {
+		if err := x.b.Restore(context.Background(), from, store); err != nil {
+			x.t.Fatalf("restore: %v", err)
+		}
+	}
+	b := x.b
+	x.t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			x.t.Errorf("close: %v", err)
+		}
+	})
+}
+
+// set stores v under keys [from, to).
+func (x *fixture) set(from, to int, v uint64) {
+	x.t.Helper()
+	var keys state.KeySet
+	for i := from; i < to; i++ {
+		k := fmt.Appendf(nil, "key-%06d", i)
+		keys.Bytes = append(keys.Bytes, k...)
+		keys.Ends = append(keys.Ends, int32(len(keys.Bytes)))
+		keys.Hash = append(keys.Hash, batch.HashBytes(k))
+	}
+	slots := make([]state.Slot, keys.Len())
+	if err := x.table.Resolve(&keys, slots); err != nil {
+		x.t.Fatalf("resolve: %v", err)
+	}
+	for _, s := range slots {
+		x.table.Words(s)[0] = v
+	}
+	x.endBatch()
+}
+
+func (x *fixture) endBatch() {
+	x.t.Helper()
+	if err := x.b.EndBatch(); err != nil {
+		x.t.Fatalf("end of batch: %v", err)
+	}
+}
+
+func (x *fixture) persist(between func()) (checkpoint.OperatorState, error) {
+	x.t.Helper()
+	f, err := x.b.Freeze(x.next)
+	if err != nil {
+		x.t.Fatalf("freeze: %v", err)
+	}
+	x.next++
+	type result struct {
+		s   checkpoint.OperatorState
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		s, err := f.Persist(context.Background(), x.store)
+		done <- result{s, err}
+	}()
+	for {
+		select {
+		case r := <-done:
+			return r.s, r.err
+		default:
+			between()
+		}
+	}
+}
+
+func (x *fixture) count() map[uint64]int {
+	x.t.Helper()
+	n := map[uint64]int{}
+	err := x.table.Each(func(_ []byte, s state.Slot) error {
+		n[x.table.Words(s)[0]]++
+		return nil
+	})
+	if err != nil {
+		x.t.Fatalf("each: %v", err)
+	}
+	return n
+}
+
+// Case ST-03: a checkpoint holds exactly what the barrier saw, under concurrent writes and evictions.
+func TestCheckpointUnderWrites(t *testing.T) {
+	x := openFixture(t, vfs.Default)
+	x.set(0, 20_000, 1)
+	v := uint64(2)
+	s, err := x.persist(func() {
+		x.set(int(v*500)%19_000, int(v*500)%19_000+1000, v)
+		v++
+	})
+	if err != nil {
+		t.Fatalf("persist: %v", err)
+	}
+	y := &fixture{t: t}
+	y.open(vfs.Default, x.store, s)
+	if n := y.count(); len(n) != 1 || n[1] != 20_000 {
+		t.Errorf("values in the checkpoint: got %v, want 20000 times 1", n)
+	}
+}
+
+// Case ST-03: a full disk declines the checkpoint; the state is unharmed and the next one has everything.
+func TestFullDisk(t *testing.T) {
+	disk := &fullDisk{FS: vfs.Default}
+	x := openFixture(t, disk)
+	x.set(0, 500, 1)
+	if _, err := x.persist(x.endBatch); err != nil {
+		t.Fatalf("persist: %v", err)
+	}
+	x.set(200, 700, 2)
+	disk.full.Store(true)
+	if _, err := x.persist(x.endBatch); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("persist on a full disk: got %v, want %v", err, syscall.ENOSPC)
+	}
+	x.set(600, 800, 3)
+	want := fmt.Sprint(map[uint64]int{1: 200, 2: 400, 3: 200})
+	if got := fmt.Sprint(x.count()); got != want {
+		t.Errorf("state after the failure: got %s, want %s", got, want)
+	}
+	disk.full.Store(false)
+	s, err := x.persist(x.endBatch)
+	if err != nil {
+		t.Fatalf("persist on the mended disk: %v", err)
+	}
+	y := &fixture{t: t}
+	y.open(vfs.Default, x.store, s)
+	if got := fmt.Sprint(y.count()); got != want {
+		t.Errorf("restored state: got %s, want %s", got, want)
+	}
+}
+
+// Case ST-03: a directory in the checkpoint's way declines it and stays what it is.
+func TestDirectoryInTheWay(t *testing.T) {
+	x := openFixture(t, vfs.Default)
+	x.set(0, 100, 1)
+	foreign := filepath.Join(x.b.cfg.Dir, "chk-1", "foreign")
+	if err := os.MkdirAll(foreign, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.persist(x.endBatch); !errors.Is(err, os.ErrExist) {
+		t.Errorf("persist: got %v, want %v", err, os.ErrExist)
+	}
+	if _, err := os.Stat(foreign); err != nil {
+		t.Errorf("the foreign directory: %v", err)
+	}
+	s, err := x.persist(x.endBatch)
+	if err != nil {
+		t.Fatalf("the next persist: %v", err)
+	}
+	y := &fixture{t: t}
+	y.open(vfs.Default, x.store, s)
+	if n := y.count(); n[1] != 100 {
+		t.Errorf("restored: got %v, want 100 times 1", n)
+	}
+}
+
+// A second checkpoint uploads only new tables, and leaves no directory behind but the newest one's.
+func TestReuse(t *testing.T) {
+	x := openFixture(t, vfs.Default)
+	x.set(0, 10_000, 1)
+	first, err := x.persist(x.endBatch)
+	if err != nil {
+		t.Fatalf("persist: %v", err)
+	}
+	x.store.Traffic()
+	x.set(0, 1, 2)
+	if _, err := x.persist(x.endBatch); err != nil {
+		t.Fatalf("persist: %v", err)
+	}
+	traffic := x.store.Traffic()
+	for _, local := range traffic.Uploaded {
+		for _, old := range first.Files {
+			if local == old.Local && strings.HasSuffix(local, ".sst") {
+				t.Errorf("table %s was uploaded twice", local)
+			}
+		}
+	}
+	if traffic.Reused == 0 {
+		t.Errorf("reused files: got none of %d", len(first.Files))
+	}
+	dirs, err := filepath.Glob(filepath.Join(x.b.cfg.Dir, "*"))
+	if err != nil || len(dirs) != 2 {
+		t.Errorf("directories: got %q, want the database and one checkpoint", dirs)
+	}
+}
+
+// The bound holds while nothing is frozen, and a job whose state fits reads nothing from below.
+func TestBound(t *testing.T) {
+	x := openFixture(t, vfs.Default)
+	for i := range 50 {
+		x.set(i*1000, i*1000+1000, 1)
+		if used, room := x.b.set.Used(), int64(1<<17); used > x.b.limit+room {
+			t.Fatalf("after %d keys: %d bytes in use, the bound is %d", i*1000+1000, used, x.b.limit)
+		}
+	}
+	if n := x.count(); n[1] != 50_000 {
+		t.Errorf("entries: got %v, want 50000 times 1", n)
+	}
+}
