@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
-	sdklog "go.temporal.io/sdk/log"
 	sdkworker "go.temporal.io/sdk/worker"
 
 	"github.com/weirstream/weir/activities"
@@ -141,7 +140,7 @@ func (p *process) executions() activities.Executions {
 // startTemporal connects and polls. A server that does not answer is waited for, with back-off.
 func (p *process) startTemporal(ctx context.Context) error {
 	opts := p.cfg.Temporal
-	opts.Logger = sdklog.NewStructuredLogger(p.log.With("part", "temporal"))
+	opts.Logger = sdkLogger{p.log.With("part", "temporal")}
 	c, err := dialTemporal(ctx, opts, p.log, p.http)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"sync/atomic"
 
 	"github.com/weirstream/weir/dataplane/checkpoint"
@@ -76,5 +77,6 @@ func (d downloader) Download(ctx context.Context, f checkpoint.File, path string
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return snapshot.Download(ctx, d.a.store, d.a.dep.UID, f, path)
+	f.Local = filepath.Base(path)
+	return snapshot.Download(ctx, d.a.store, d.a.dep.UID, f, filepath.Dir(path))
 }

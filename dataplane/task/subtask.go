@@ -104,12 +104,7 @@ func (s *Subtask) CheckpointDurable(n job.CheckpointID) { s.mail.put(letter{kind
 // Run opens the chain, restores its state and works until ctx is done or something fails. It never returns
 // nil: an ended subtask stays and passes barriers until it is told to stop. ready is called once when the
 // subtask is restored; Run waits there for start to be closed.
-func (s *Subtask) Run(ctx context.Context, ready func(), start <-chan struct{}) (err error) {
-	defer func() {
-		if err != nil && ctx.Err() == nil {
-			err = fmt.Errorf("subtask %s: %w", s.cfg.ID, err)
-		}
-	}()
+func (s *Subtask) Run(ctx context.Context, ready func(), start <-chan struct{}) error {
 	defer s.close(ctx)
 	if err := s.open(ctx); err != nil {
 		return err

@@ -72,8 +72,7 @@ func start(t *testing.T, workers, slots int) *cluster {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
 	c := &cluster{t: t, ctx: ctx, dir: dir}
-	t.Cleanup(c.logs)
-	c.broker = kafkatest.StartT(t, nil)
+	c.broker = kafkatest.StartT(t, kafkatest.Options{})
 	endpoint := startGateway(t, gateway, dir)
 	c.Stack, err = local.Start(ctx, local.Options{
 		Dir: dir, Workers: workers, Slots: slots, Brokers: []string{c.broker.Addr()}, Binary: binary(t),
@@ -88,6 +87,7 @@ func start(t *testing.T, workers, slots int) *cluster {
 			t.Errorf("stop: %v", err)
 		}
 	})
+	t.Cleanup(c.logs)
 	if c.temporal, err = c.Temporal.Dial(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -103,6 +103,7 @@ func (c *cluster) logs() {
 	if keep := os.Getenv("WEIR_E2E_KEEP"); keep != "" {
 		_ = os.CopyFS(keep, os.DirFS(c.dir)) // a copy for whoever looks into it; it may exist already
 	}
+	c.describe()
 	names, _ := filepath.Glob(filepath.Join(c.dir, "worker-*.log"))
 	for _, n := range names {
 		b, err := os.ReadFile(n)
@@ -110,6 +111,28 @@ func (c *cluster) logs() {
 			continue
 		}
 		c.t.Logf("== %s\n%s", filepath.Base(n), b[max(0, len(b)-6000):])
+	}
+}
+
+// describe prints what every open workflow waits for.
+func (c *cluster) describe() {
+	bin, err := local.FindTemporal()
+	if err != nil || c.Stack == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	run := func(args ...string) string {
+		out, _ := exec.CommandContext(ctx, bin, append(args, "--address", c.Temporal.Addr())...).CombinedOutput()
+		return string(out)
+	}
+	list := run("workflow", "list", "--query", `ExecutionStatus = "Running"`)
+	c.t.Logf("open workflows:\n%s", list)
+	for line := range strings.Lines(list) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "Running" {
+			_, pending, _ := strings.Cut(run("workflow", "describe", "--workflow-id", f[1]), "Pending Activities")
+			c.t.Logf("%s: pending activities%s", f[1], pending)
+		}
 	}
 }
 
