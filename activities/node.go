@@ -153,38 +153,37 @@ func (n *NodeBound) WatchNodes(ctx context.Context, in WatchInput) (Watched, err
 	stop := beat(ctx, nil)
 	defer stop()
 	watch, cancel := context.WithCancel(ctx)
-	defer cancel()
-	closed := make(chan struct{})
-	go n.awaitClosed(watch, in.Job, func() { close(closed); cancel() })
+	closed := make(chan bool, 1)
+	go func() {
+		defer cancel()
+		closed <- n.awaitClosed(watch, in.Job)
+	}()
 	lost, err := n.Members.Watch(watch, in.Nodes)
-	select {
-	case <-closed:
+	cancel()
+	switch isClosed := <-closed; {
+	case isClosed:
 		return Watched{Closed: true}, nil
-	default:
-	}
-	if err != nil {
-		if ctx.Err() != nil {
-			return Watched{}, context.Cause(ctx)
-		}
+	case ctx.Err() != nil:
+		return Watched{}, context.Cause(ctx)
+	case err != nil:
 		return Watched{}, classified(fmt.Errorf("watch nodes: %w", err))
 	}
 	return Watched{Lost: lost}, nil
 }
 
-// awaitClosed calls then once the StreamJob is closed. While Temporal cannot be reached it goes on asking:
-// an outage is no reason to stop.
-func (n *NodeBound) awaitClosed(ctx context.Context, j Job, then func()) {
+// awaitClosed returns true once the StreamJob is closed, false when ctx ends. While Temporal cannot be
+// reached it goes on asking: an outage is no reason to stop.
+func (n *NodeBound) awaitClosed(ctx context.Context, j Job) bool {
 	tick := time.NewTicker(openEvery)
 	defer tick.Stop()
 	for {
 		open, err := n.Executions.Open(ctx, j.Name, j.Run)
 		if err == nil && !open {
-			then()
-			return
+			return true
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return false
 		case <-tick.C:
 		}
 	}
