@@ -97,5 +97,5 @@ func (t *Temporal) Dial(ctx context.Context) (client.Client, error) {
 // Kill ends the server with SIGKILL.
 func (t *Temporal) Kill() { t.proc.kill() }
 
-// Stop ends the server.
-func (t *Temporal) Stop() { t.proc.stop(5 * time.Second) }
+// Stop ends the server, with SIGKILL if it takes long: its database survives that.
+func (t *Temporal) Stop() { t.proc.stop(time.Second) }

@@ -236,8 +236,9 @@ func (c *Cluster) Watch(ctx context.Context, ids []job.NodeID) (job.NodeID, erro
 	return c.members.watch(ctx, ids)
 }
 
-// Leave tells the others that this process goes, waits until one has heard it or ctx ends, and stops gossip.
-// Only the first call acts; the others return its result.
+// Leave tells the others that this process goes, waits until one has heard it, announceTimeout passes or ctx
+// ends, and stops gossip. That nobody is left to hear it, as when a whole cluster stops, is no error. Only the first
+// call acts; the others return its result.
 func (c *Cluster) Leave(ctx context.Context) error {
 	c.leaveOnce.Do(func() { c.leaveErr = c.leave(ctx) })
 	return c.leaveErr
@@ -249,9 +250,12 @@ func (c *Cluster) leave(ctx context.Context) error {
 	c.loops.Wait() // the announcing loop gossips what is pending before it ends
 	timeout := announceTimeout
 	if deadline, ok := ctx.Deadline(); ok {
-		timeout = max(time.Until(deadline), time.Millisecond) // 0 would wait for ever
+		timeout = min(timeout, max(time.Until(deadline), time.Millisecond)) // 0 would wait for ever
 	}
 	err := c.list.Leave(timeout)
+	if c.list.NumMembers() == 0 { // this one has left and no other is alive
+		err = nil
+	}
 	if err != nil {
 		err = fmt.Errorf("leave cluster: %w", err)
 	}

@@ -173,6 +173,25 @@ func TestLeave(t *testing.T) {
 	}
 }
 
+// When a whole cluster stops, nobody is left to hear the last ones.
+func TestAllLeaveAtOnce(t *testing.T) {
+	a, b, c := trio(t)
+	ctx, cancel := context.WithTimeout(t.Context(), wait)
+	defer cancel()
+	left := make(chan error, 3)
+	for _, m := range []*Cluster{a, b, c} {
+		go func() { left <- m.Leave(ctx) }()
+	}
+	for range 3 {
+		if err := <-left; err != nil {
+			t.Error(err)
+		}
+	}
+	if ctx.Err() != nil {
+		t.Error("leaving used up all the time that there was")
+	}
+}
+
 // A restarted worker is another node, at its old address, whoever it knows.
 func TestRestartedProcess(t *testing.T) {
 	a, b, c := trio(t)
