@@ -25,7 +25,7 @@ func TestGroupsAgreeWithModel(t *testing.T) {
 			}
 			var rows []int32
 			for i := range n {
-				b.Cols[0].Ints[i] = rapid.Int64Range(-3, 3).Draw(t, "i")
+				b.Cols[0].Ints[i] = rapid.OneOf(rapid.Int64Range(-3, 3), rapid.Int64Range(-50, 50)).Draw(t, "i")
 				if rapid.Bool().Draw(t, "null") {
 					b.Cols[1].SetNull(i, n)
 				}

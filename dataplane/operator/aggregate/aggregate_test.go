@@ -15,6 +15,7 @@ import (
 	"github.com/weirstream/weir/dataplane/operator/operatortest"
 	"github.com/weirstream/weir/dataplane/state"
 	"github.com/weirstream/weir/dataplane/state/memory"
+	"github.com/weirstream/weir/dataplane/state/pebble"
 	"github.com/weirstream/weir/dataplane/state/statetest"
 	"pgregory.net/rapid"
 )
@@ -160,6 +161,27 @@ func TestFloatKeys(t *testing.T) {
 	nan := math.Float64frombits(0x7ff8000000000001)
 	r.Must(operatortest.Batch(t, in, batch.NoWatermark, at(1, "", 0, math.NaN(), "0", "", true, 0), at(2, "", 0, nan, "0", "", true, 0), at(3, "", 0, 0.0, "0", "", true, 0), at(4, "", 0, math.Copysign(0, -1), "0", "", true, 0)))
 	want(t, r, "+I NaN 2 @2", "+I -0 2 @4")
+}
+
+// What was folded before the barrier is there after a restore, what came behind it is not.
+func TestRestore(t *testing.T) {
+	for name, open := range map[string]func(state.Config) (state.Backend, error){
+		"memory": func(c state.Config) (state.Backend, error) { return memory.Open(c) },
+		"pebble": func(c state.Config) (state.Backend, error) { return pebble.Open(c) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := setup(t, statetest.NewStore(), operator.Fail, []string{"k"}, "k", "sum(v)", "min(s)")
+			s.State = open
+			r := operatortest.Start(t, s, nil)
+			r.Must(operatortest.Batch(t, in, 1, row(1, "a", 1), row(2, "b", 2)))
+			want(t, r, `+I "a" 1 "text" @1`, `+I "b" 2 "text" @2`)
+			c := r.Checkpoint()
+			r.Must(operatortest.Batch(t, in, 2, row(3, "a", 64), row(4, "c", 64)))
+			r = operatortest.Start(t, s, &c)
+			r.Must(operatortest.Batch(t, in, 3, row(5, "a", 4), row(6, "c", 8)))
+			want(t, r, `+U "a" 5 "text" @5`, `+I "c" 8 "text" @6`)
+		})
+	}
 }
 
 // model is what the aggregates should be, kept in big numbers.

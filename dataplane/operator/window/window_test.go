@@ -13,6 +13,7 @@ import (
 	"github.com/weirstream/weir/dataplane/operator/operatortest"
 	"github.com/weirstream/weir/dataplane/state"
 	"github.com/weirstream/weir/dataplane/state/memory"
+	"github.com/weirstream/weir/dataplane/state/pebble"
 	"github.com/weirstream/weir/dataplane/state/statetest"
 	"pgregory.net/rapid"
 )
@@ -144,7 +145,15 @@ func TestBounds(t *testing.T) {
 
 // ST-07: windows survive a restore and fire once; those that had fired stay closed.
 func TestRestore(t *testing.T) {
-	s := sums(t)
+	t.Run("memory", func(t *testing.T) { testRestore(t, sums(t)) })
+	t.Run("pebble", func(t *testing.T) {
+		s := sums(t)
+		s.State = func(c state.Config) (state.Backend, error) { return pebble.Open(c) }
+		testRestore(t, s)
+	})
+}
+
+func testRestore(t *testing.T, s operatortest.Setup) {
 	r := operatortest.Start(t, s, nil)
 	r.Must(operatortest.Batch(t, in, 999, at(100, "a", 1), at(1100, "a", 2), at(2100, "b", 4)))
 	want(t, r, `+I "a" 0 1000 1 @999`)
