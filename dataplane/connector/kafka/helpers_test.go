@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -172,6 +173,8 @@ func commit(t testing.TB, c *Committer, tx checkpoint.Transaction) connector.Out
 	defer cancel()
 	o, err := c.Commit(ctx, tx)
 	must(t, err)
+	// A broker answers when the decision is logged, and writes the markers that readers see afterwards.
+	awaitState(t, c, tx.ID, func(state string) bool { return !strings.HasPrefix(state, "Prepare") })
 	return o
 }
 
@@ -235,17 +238,30 @@ func wantVisible(t testing.TB, conn ConnConfig, topic string, from, to int) {
 	}
 }
 
-// wantStable checks that no transaction holds readers back.
+// wantStable checks that soon no transaction holds readers back.
 func wantStable(t testing.TB, conn ConnConfig, topic string) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+	defer cancel()
 	adm := kadm.NewClient(kafkatest.Client(t, conn.Brokers))
-	stable, err := adm.ListCommittedOffsets(t.Context(), topic)
-	must(t, err)
-	ends, err := adm.ListEndOffsets(t.Context(), topic)
-	must(t, err)
-	ends.Each(func(e kadm.ListedOffset) {
-		if s, _ := stable.Lookup(topic, e.Partition); s.Offset != e.Offset {
-			t.Errorf("partition %d: last stable offset %d, high watermark %d", e.Partition, s.Offset, e.Offset)
+	for {
+		stable, err := adm.ListCommittedOffsets(ctx, topic)
+		must(t, err)
+		ends, err := adm.ListEndOffsets(ctx, topic)
+		must(t, err)
+		behind := ""
+		ends.Each(func(e kadm.ListedOffset) {
+			if s, _ := stable.Lookup(topic, e.Partition); s.Offset != e.Offset {
+				behind = fmt.Sprintf("partition %d: last stable offset %d, high watermark %d", e.Partition, s.Offset, e.Offset)
+			}
+		})
+		if behind == "" {
+			return
 		}
-	})
+		select {
+		case <-ctx.Done():
+			t.Fatal(behind)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
