@@ -150,43 +150,7 @@ func (n *NodeBound) AwaitEnd(ctx context.Context, in TaskInput) error {
 // WatchNodes returns when the cluster loses one of the nodes or when the StreamJob is closed, so that
 // nothing runs for ever behind a dead node or a terminated job.
 func (n *NodeBound) WatchNodes(ctx context.Context, in WatchInput) (Watched, error) {
-	stop := beat(ctx, nil)
-	defer stop()
-	watch, cancel := context.WithCancel(ctx)
-	closed := make(chan bool, 1)
-	go func() {
-		defer cancel()
-		closed <- n.awaitClosed(watch, in.Job)
-	}()
-	lost, err := n.Members.Watch(watch, in.Nodes)
-	cancel()
-	switch isClosed := <-closed; {
-	case isClosed:
-		return Watched{Closed: true}, nil
-	case ctx.Err() != nil:
-		return Watched{}, context.Cause(ctx)
-	case err != nil:
-		return Watched{}, classified(fmt.Errorf("watch nodes: %w", err))
-	}
-	return Watched{Lost: lost}, nil
-}
-
-// awaitClosed returns true once the StreamJob is closed, false when ctx ends. While Temporal cannot be
-// reached it goes on asking: an outage is no reason to stop.
-func (n *NodeBound) awaitClosed(ctx context.Context, j Job) bool {
-	tick := time.NewTicker(openEvery)
-	defer tick.Stop()
-	for {
-		open, err := n.Executions.Open(ctx, j.Name, j.Run)
-		if err == nil && !open {
-			return true
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-tick.C:
-		}
-	}
+	return watchAttempt(ctx, n.Members, n.Executions, in)
 }
 
 // beat sends heartbeats with fresh details until the returned function is called.

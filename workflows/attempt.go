@@ -86,6 +86,7 @@ func (a *attempt) run(ctx, work workflow.Context) {
 	for i := range min(watches, len(a.in.Watchers)) {
 		workflow.GoNamed(work, fmt.Sprintf("watch-%d", i), func(ctx workflow.Context) { a.watch(ctx, i) })
 	}
+	workflow.GoNamed(work, "watch-anywhere", a.watchAnywhere)
 	if a.in.Bounded {
 		workflow.GoNamed(work, "sources", a.awaitSources)
 	}
@@ -146,6 +147,20 @@ func (a *attempt) watch(ctx workflow.Context, i int) {
 			return
 		}
 	}
+}
+
+// watchAnywhere has any living process watch the nodes too: the nodes that watch may all die with those that
+// they watch.
+func (a *attempt) watchAnywhere(ctx workflow.Context) {
+	var w activities.Watched
+	in := activities.WatchInput{Job: a.in.Job, Attempt: a.in.Attempt, Nodes: a.in.Nodes}
+	if watchAttempt(ctx, in).Get(ctx, &w) != nil {
+		return // the attempt is ending
+	}
+	if w.Lost != "" {
+		a.lost = w.Lost
+	}
+	a.jobClosed = a.jobClosed || w.Closed
 }
 
 // awaitSources tells the StreamJob when every source has ended, so that it takes the final checkpoint.

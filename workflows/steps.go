@@ -151,6 +151,11 @@ func watchNodes(ctx workflow.Context, id job.NodeID, in activities.WatchInput) w
 	return workflow.ExecuteActivity(ctx, node.WatchNodes, in)
 }
 
+func watchAttempt(ctx workflow.Context, in activities.WatchInput) workflow.Future {
+	ctx = onControl(ctx, fmt.Sprintf("any process watches attempt %d", in.Attempt), forever, insist())
+	return workflow.ExecuteActivity(ctx, control.WatchAttempt, in)
+}
+
 // snapshot is repeated within the deadline: after an outage of Temporal the node is still at it.
 func snapshot(ctx workflow.Context, id job.NodeID, in activities.SnapshotInput) workflow.Future {
 	within := in.Hold + in.Barrier.Remaining + beat
