@@ -259,4 +259,3 @@ func (s *Set) reap() {
 		s.graves = nil
 	}
 }
-
