@@ -20,6 +20,8 @@ type audit struct {
 	// durable are the manifests that ever decided a checkpoint, in order; retired those named by a plan.
 	durable []checkpoint.Manifest
 	retired map[job.CheckpointID]bool
+	// standing are the decisions in the store.
+	standing map[job.CheckpointID]checkpoint.Manifest
 	// given up are the checkpoints that the job fell back from.
 	fellBack map[job.CheckpointID]bool
 	// atRest: the sinks have been brought to rest for good.
@@ -30,7 +32,6 @@ type audit struct {
 	// messages and resolved serve broken rules.
 	messages map[job.CheckpointID]checkpoint.Manifest
 	resolved [partitions]int
-	// deployed tells how often a node started an attempt.
 	commands []command
 }
 
@@ -92,6 +93,7 @@ func (w *world) decided(n job.CheckpointID, old, body []byte) {
 		w.fail("BAD OBJECT", "decision about %d: %v", n, err)
 		return
 	}
+	w.audit.standing[n] = m
 	if m.Kind == checkpoint.Retired {
 		w.tracef("S3: checkpoint %d is retired", n)
 		return
@@ -170,25 +172,28 @@ func (w *world) removed(key string, body []byte) {
 	w.count("objects deleted")
 	p := names.Parse(key)
 	w.tracef("S3: %s is deleted", strings.TrimPrefix(key, names.Prefix()))
+	if p.Kind == "manifest" {
+		delete(w.audit.standing, p.Checkpoint)
+	}
 	if p.Kind != "shared" {
 		return
 	}
-	for n, o := range w.s3.objects {
-		if names.Parse(n).Kind != "manifest" {
-			continue
+	for id, m := range w.audit.standing {
+		if m.Kind == checkpoint.Durable && !w.audit.retired[id] && namesFile(m, strings.TrimPrefix(key, names.Prefix())) {
+			w.fail("FILE", "%s (%s) is deleted, checkpoint %d names it", key, body, id)
 		}
-		m, err := checkpoint.DecodeManifest(o.body)
-		if err != nil || m.Kind != checkpoint.Durable || w.audit.retired[m.ID] {
-			continue
-		}
-		for _, s := range m.States {
-			for _, f := range s.Files {
-				if names.Key(f.Name) == key {
-					w.fail("FILE", "%s (%s) is deleted, checkpoint %d names it", f.Name, body, m.ID)
-				}
+	}
+}
+
+func namesFile(m checkpoint.Manifest, name string) bool {
+	for _, s := range m.States {
+		for _, f := range s.Files {
+			if f.Name == name {
+				return true
 			}
 		}
 	}
+	return false
 }
 
 // checkLoss: a loss is told only where there is one.

@@ -19,12 +19,14 @@ const (
 	patience = 20
 )
 
-// ask sends a request until there is a reply, at most clientTries times. The network may lose the request,
-// deliver it late, however long after its sender has given up or died, deliver it twice, or lose the reply.
-// apply is what the service does with it, atomically; it may be called any number of times.
+// ask sends a request until there is a reply, at most clientTries times: with a retrying client, a request may
+// arrive more than once, and again after the reply. apply is what the service does with it, atomically.
 func ask[T any](p *proc, s *service, label string, apply func() T) (T, error) {
 	for range clientTries {
 		if r, ok := send(p, s, label, apply); ok {
+			if p.w.mishap() == late {
+				p.w.delay(p, label, func() { apply() })
+			}
 			return r, nil
 		}
 	}
@@ -32,7 +34,8 @@ func ask[T any](p *proc, s *service, label string, apply func() T) (T, error) {
 	return none, errNoAnswer
 }
 
-// send is one transmission.
+// send transmits a request once. The network may lose it, deliver it late, however long after its sender has
+// given up or died, or lose the reply.
 func send[T any](p *proc, s *service, label string, apply func() T) (reply T, ok bool) {
 	w := p.w
 	p.at(label)
@@ -49,8 +52,7 @@ func send[T any](p *proc, s *service, label string, apply func() T) (reply T, ok
 		p.step()
 		return reply, false
 	case late:
-		w.tracef("%s: %s: request delayed", p.name, label)
-		w.faults.late = append(w.faults.late, lateRequest{label + " of " + p.name, func() { apply() }})
+		w.delay(p, label, func() { apply() })
 		p.step()
 		return reply, false
 	case replyLost:
@@ -58,9 +60,6 @@ func send[T any](p *proc, s *service, label string, apply func() T) (reply T, ok
 		w.tracef("%s: %s: reply lost", p.name, label)
 		p.step()
 		return reply, false
-	case twice:
-		w.tracef("%s: %s: request will arrive twice", p.name, label)
-		w.faults.late = append(w.faults.late, lateRequest{label + " of " + p.name, func() { apply() }})
 	}
 	reply = apply()
 	p.at(label + ", done")
@@ -76,7 +75,6 @@ const (
 	lost
 	late
 	replyLost
-	twice
 )
 
 func (w *world) mishap() mishap {
@@ -84,12 +82,17 @@ func (w *world) mishap() mishap {
 	if f.flaky == 0 || !f.on || !w.chance(f.flaky) {
 		return none
 	}
-	return lost + mishap(w.rng.IntN(int(twice)))
+	return lost + mishap(w.rng.IntN(int(replyLost)))
 }
 
 type lateRequest struct {
 	name  string
 	apply func()
+}
+
+func (w *world) delay(p *proc, label string, apply func()) {
+	w.tracef("%s: %s: a request is delayed", p.name, label)
+	w.faults.late = append(w.faults.late, lateRequest{label + " of " + p.name, apply})
 }
 
 // deliverLate lets a delayed request arrive now and then.

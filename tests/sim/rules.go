@@ -6,8 +6,10 @@ type Rule struct {
 	Name string
 	// Text is the rule as it stands.
 	Text string
-	// Cost says what a breach costs where no check of the simulation can see it; empty if it is found.
-	Cost string
+	// Needs is another rule that must be broken with it: each of the two suffices.
+	Needs string
+	// Unseen says why no check of the simulation can miss the rule; empty for rules that it can.
+	Unseen string
 }
 
 // The names of the rules.
@@ -59,3 +61,53 @@ const (
 	ResolveAgain      = "resolve-again"
 	FinalRedeploy     = "final-redeploy"
 )
+
+// Rules are all rules with a switch, in the order of the protocol.
+var Rules = []Rule{
+	{Name: Redeploy, Text: "a node process deploys an attempt at most once"},
+	{Name: NoFence, Text: "a node that sees a higher attempt ends what it has of lower ones and refuses them"},
+	{Name: ForgetStops, Text: "a node remembers the stop of an attempt that it has not deployed yet"},
+	{Name: WatcherOwns, Text: "RunTasks watches: a broken context that is no cancellation stops nothing"},
+	{Name: NoStopTasks, Text: "whoever ends an attempt stops it on every node, best effort"},
+	{Name: NoAsk, Text: "a node without a watcher asks Temporal whether its Attempt is open"},
+	{Name: ContinueEarly, Text: "a run continues as new only while no Checkpoint is open"},
+	{Name: NoBackstop, Text: "AwaitAttempt is the backstop of the signal attempt-ended"},
+	{Name: NoAlignment, Text: "a channel that has delivered its barrier is not read until all have"},
+	{Name: NoDeadline, Text: "when the deadline passes, the alignment is released"},
+	{Name: NoSupersede, Text: "a newer barrier ends an older alignment"},
+	{Name: UnconditionalPut, Text: "a decision is written only where none stands"},
+	{Name: NoAbortRecord, Text: "an abort is a record at the manifest's key"},
+	{Name: NoObey, Text: "on 412, read what stands there and obey it"},
+	{Name: NoDecision, Text: "no attempt is planned before the checkpoint in flight is decided"},
+	{Name: NoClaim, Text: "planning claims the id after the highest decided one"},
+	{Name: NoMargin, Text: "no checkpoint becomes durable whose transactions may time out before they are committed"},
+	{Name: AckBeforeFlush, Text: "the ack waits for the flush"},
+	{Name: NoBuffer, Text: "records behind a barrier wait until those before it are flushed"},
+	{Name: AbortTransactions, Text: "a failed checkpoint never aborts transactions"},
+	{Name: ListOwnOnly, Text: "a snapshot lists every transaction that is not known to be committed"},
+	{Name: LearnEarly, Text: "the committed number takes effect in a sink when its barrier reaches it"},
+	{Name: SlotEarly, Text: "a slot is used again only when a committed marker covers it"},
+	{Name: NoReinit, Text: "a slot is used again with a new InitProducerID"},
+	{Name: ReuseUnanswered, Text: "after an InitProducerID without an answer the slot is abandoned"},
+	{Name: CommitByMessage, Text: "CommitSinks is driven by the manifest as read back, never by a message"},
+	{Name: MarkerFirst, Text: "the committed marker comes after the last commit"},
+	{Name: MarkerDespiteLoss, Text: "the committed marker comes only if every transaction is committed"},
+	{Name: IgnoreMarker, Text: "what a committed marker covers is not touched"},
+	{Name: BelieveLoss, Text: "a loss is believed only after a look at the marker"},
+	{Name: NoLateAbort, Text: "CommitSinks aborts what lower attempts have opened late"},
+	{Name: NoOwnAbort, Text: "a node aborts its own transactions that are not prepared when an attempt ends there"},
+	{Name: NoRecover, Text: "RecoverSinks runs before every attempt"},
+	{Name: LateRecover, Text: "RecoverSinks runs before any RunTasks"},
+	{Name: AbortAnyAttempt, Text: "only transactions of lower attempts are aborted"},
+	{Name: CompareByID, Text: "a manifest's transactions are told by id, producer id and epoch"},
+	{Name: NoTerminalRecover, Text: "every end of a job runs RecoverSinks under a new attempt number"},
+	{Name: RecreateFiles, Text: "state files are named by attempt and checkpoint and never created again"},
+	{Name: ReuseAny, Text: "only files of the manifest that the barrier calls durable are named again"},
+	{Name: KeepBase, Text: "the base of files to be named again advances with every barrier"},
+	{Name: SweepInFlight, Text: "files of checkpoints that may be in flight are not deleted"},
+	{Name: ForgetBefore, Text: "the checkpoint before the newest stays until the newest is committed"},
+	{Name: NoTombstone, Text: "a retired manifest leaves a tombstone"},
+	{Name: NoRevise, Text: "a retention plan is revised against the store before it is executed"},
+	{Name: ResolveAgain, Text: "start positions are resolved once, into chk-0"},
+	{Name: FinalRedeploy, Text: "nothing is deployed after a final checkpoint"},
+}

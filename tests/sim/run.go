@@ -88,7 +88,7 @@ func newWorld(cfg Config) *world {
 	w := &world{cfg: cfg, rng: r, counts: map[string]int{}, temporal: newTemporal()}
 	w.audit = audit{
 		w: w, parallelism: 2 + r.IntN(2), retired: map[job.CheckpointID]bool{}, fellBack: map[job.CheckpointID]bool{},
-		messages: map[job.CheckpointID]checkpoint.Manifest{},
+		messages: map[job.CheckpointID]checkpoint.Manifest{}, standing: map[job.CheckpointID]checkpoint.Manifest{},
 	}
 	w.s3 = &bucket{service: service{name: "S3"}, w: w, objects: map[string]object{}}
 	w.kafka = &broker{service: service{name: "Kafka"}, w: w, ids: map[string]*producerID{}, protocol: 1 + r.IntN(2)}

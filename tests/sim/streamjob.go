@@ -38,9 +38,6 @@ type streamJob struct {
 	nextAt    int
 }
 
-// keep is how many checkpoints are kept.
-const keep = 2
-
 var (
 	errDone      = errors.New("done")
 	errCancelled = errors.New("cancelled")
@@ -263,7 +260,7 @@ func (j *streamJob) watch(p *proc) error {
 		return j.ends[attempt]
 	}
 	for {
-		if len(w.temporal.history) < 60 {
+		if j.flight == nil && len(w.temporal.history) < 60 {
 			w.temporal.history = append(w.temporal.history, j.st)
 		}
 		if j.mayContinue() && w.chance(12) {
@@ -373,7 +370,7 @@ func (j *streamJob) retire() {
 		}
 		j.retention = nil
 	}
-	if j.retention == nil && j.st.unretired >= 1 {
+	if j.retention == nil && j.st.unretired >= max(1, (j.w.cfg.keep+1)/2) {
 		j.st.unretired = 0
 		j.retention = j.w.start("Retain", options{}, func(q *proc, _ *execution) (any, error) { return j.w.retain(q) })
 	}
