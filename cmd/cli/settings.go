@@ -29,7 +29,11 @@ func settingsFlags(fs *pflag.FlagSet) {
 		}
 		fs.String(f.Flag, "", usage)
 	}
+	fs.String(joinFlag, "", "members of the cluster to join, host:port,…; short for --cluster-join")
 }
+
+// joinFlag is the short name of the one setting that every worker of a real cluster needs.
+const joinFlag = "join"
 
 // loadSettings reads the settings of a command from its file, the environment and its flags.
 func loadSettings(fs *pflag.FlagSet) (*config.Settings, error) {
@@ -49,6 +53,9 @@ func loadSettings(fs *pflag.FlagSet) (*config.Settings, error) {
 		if fl := fs.Lookup(f.Flag); fl != nil && fl.Changed {
 			in.Flags[f.Flag] = fl.Value.String()
 		}
+	}
+	if fl := fs.Lookup(joinFlag); fl != nil && fl.Changed {
+		in.Flags["cluster-join"] = fl.Value.String()
 	}
 	s, err := config.LoadSettings(in)
 	if err != nil {
