@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,7 +33,8 @@ func devCommand(s streams) *cobra.Command {
 	c := &cobra.Command{
 		Use: "dev [JOB.yaml…]", Short: "Run a whole cluster on this machine, to play with",
 		Long: `Run a Temporal development server, an in-process Kafka, an in-process S3 and worker processes on this
-machine, until Ctrl-C. Nothing is kept. Workers that die are started again, as a service manager would do.
+machine, until Ctrl-C. Nothing is kept. What dies is started again, as a service manager would do: kill -9 as
+you like.
 
 Jobs that are named are started; the Kafka topics that they read and write are created. Others are started as
 on any cluster: weir job start, or temporal workflow start.`,
@@ -93,10 +95,12 @@ func runDev(ctx context.Context, s streams, o devOptions, files []string) (err e
 		return err
 	}
 	describeStack(s, stack, o)
+	var keepers sync.WaitGroup
+	keepers.Go(func() { keepAlive(ctx, s, "temporal", stack.Temporal) })
 	for _, w := range stack.Workers {
-		go keepAlive(ctx, s, w)
+		keepers.Go(func() { keepAlive(ctx, s, fmt.Sprintf("worker %d", w.Index), w) })
 	}
-	<-ctx.Done()
+	keepers.Wait() // until ctx ends
 	fmt.Fprintln(s.out, "stopping")
 	return nil
 }
@@ -132,23 +136,27 @@ Ctrl-C ends everything; nothing is kept.
 `, stack.Temporal.Addr(), stack.Temporal.UI(), strings.Join(stack.Brokers, ","), stack.Storage, len(stack.Workers), o.Slots, o.Dir)
 }
 
-// keepAlive starts a worker again whenever it dies, until ctx ends.
-func keepAlive(ctx context.Context, s streams, w *local.Worker) {
+// child is a process of the stack.
+type child interface {
+	Ended() <-chan struct{}
+	Start(ctx context.Context) error
+	Log() string
+}
+
+// keepAlive starts a child again whenever it dies, until ctx ends.
+func keepAlive(ctx context.Context, s streams, name string, c child) {
 	for {
 		select {
-		case <-w.Ended():
+		case <-c.Ended():
 		case <-ctx.Done():
 			return
 		}
-		if ctx.Err() != nil {
-			return
-		}
-		fmt.Fprintf(s.out, "worker %d has ended and is started again; its log: %s\n", w.Index, w.Log())
 		if err := wait(ctx, time.Second); err != nil {
 			return
 		}
-		if err := w.Start(ctx); err != nil && ctx.Err() == nil {
-			fmt.Fprintf(s.err, "worker %d: %v\n", w.Index, err)
+		fmt.Fprintf(s.out, "%s has ended and is started again; its log: %s\n", name, c.Log())
+		if err := c.Start(ctx); err != nil && ctx.Err() == nil {
+			fmt.Fprintf(s.err, "%s: %v\n", name, err)
 		}
 	}
 }

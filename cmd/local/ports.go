@@ -67,6 +67,5 @@ func portFree(port int) bool {
 	if err != nil {
 		return false
 	}
-	u.Close()
-	return true
+	return u.Close() == nil
 }

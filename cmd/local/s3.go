@@ -36,7 +36,7 @@ func StartS3() (*S3, error) {
 		Handler:           gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server(),
 		ReadHeaderTimeout: 10 * time.Second,
 	}
-	go s.server.Serve(l)
+	go func() { _ = s.server.Serve(l) }() // it returns when Stop is called
 	return s, nil
 }
 

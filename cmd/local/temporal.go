@@ -61,7 +61,7 @@ func StartTemporal(ctx context.Context, dir string, port, uiPort int) (*Temporal
 			"--search-attribute", "WeirLastCheckpointAt=Datetime",
 		},
 	}
-	return t, t.Restart(ctx)
+	return t, t.Start(ctx)
 }
 
 // Addr is the server's host:port.
@@ -70,8 +70,14 @@ func (t *Temporal) Addr() string { return fmt.Sprintf("127.0.0.1:%d", t.Port) }
 // UI is the address of the web interface.
 func (t *Temporal) UI() string { return fmt.Sprintf("http://127.0.0.1:%d", t.UIPort) }
 
-// Restart starts the server on its database and waits until it answers.
-func (t *Temporal) Restart(ctx context.Context) error {
+// Ended is closed when the server has ended.
+func (t *Temporal) Ended() <-chan struct{} { return t.proc.ended() }
+
+// Log is the file of the server's output.
+func (t *Temporal) Log() string { return t.proc.log }
+
+// Start starts the server, again if it has ended, on its database, and waits until it answers.
+func (t *Temporal) Start(ctx context.Context) error {
 	if err := t.proc.start(); err != nil {
 		return err
 	}
@@ -93,6 +99,9 @@ func (t *Temporal) Dial(ctx context.Context) (client.Client, error) {
 		Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
 	})
 }
+
+// Pid is the process id.
+func (t *Temporal) Pid() int { return t.proc.pid() }
 
 // Kill ends the server with SIGKILL.
 func (t *Temporal) Kill() { t.proc.kill() }
