@@ -17,13 +17,14 @@ type attemptRun struct {
 	closed   bool
 	closedAt int
 	lost     job.NodeID
-	// orphaned: its StreamJob is closed.
-	orphaned bool
+	// orphaned: its StreamJob is closed; over: nothing more is to be watched.
+	orphaned, over bool
 }
 
 var (
 	stopStart = ticks(5 * time.Second)
 	stopWait  = ticks(3 * time.Second)
+	rewatch   = ticks(10 * time.Second)
 	askEvery  = ticks(5 * time.Second)
 )
 
@@ -37,7 +38,7 @@ func (w *world) startAttempt(a job.Attempt, nodes []job.NodeSlot) {
 
 func (r *attemptRun) run(p *proc) {
 	w := r.w
-	var runs, watches []*future
+	var runs []*future
 	for _, s := range r.nodes {
 		h := w.node(s.Node)
 		if h == nil { // gone for good: its queue is polled by nobody
@@ -48,7 +49,7 @@ func (r *attemptRun) run(p *proc) {
 		}))
 	}
 	for range 2 {
-		watches = append(watches, r.watch())
+		w.spawn("watch", nil, r.keepWatching)
 	}
 	ended := func() bool {
 		for _, f := range runs {
@@ -61,7 +62,8 @@ func (r *attemptRun) run(p *proc) {
 	p.await(func() bool { return r.cancel || r.orphaned || r.lost != "" || ended() })
 	w.tracef("Attempt %d ends (cancelled %v, orphaned %v, lost %q, tasks ended %v)", r.n, r.cancel, r.orphaned, r.lost, ended())
 	r.stop(p)
-	for _, f := range append(runs, watches...) {
+	r.over = true
+	for _, f := range runs {
 		f.cancel = true
 	}
 	p.step()
@@ -73,6 +75,19 @@ func (r *attemptRun) run(p *proc) {
 		r.cleanUp(p)
 	}
 	r.closed, r.closedAt = true, w.now
+}
+
+// keepWatching keeps one WatchNodes going, on another node when one fails.
+func (r *attemptRun) keepWatching(p *proc) {
+	for {
+		f := r.watch()
+		p.await(func() bool { return f.done || r.over })
+		if r.over || f.err == nil {
+			f.cancel = true
+			return
+		}
+		p.sleep(rewatch)
+	}
 }
 
 // watch is WatchNodes on some node.

@@ -28,11 +28,12 @@ type audit struct {
 	atRest bool
 	// committedAt is when the last checkpoint was committed.
 	committedAt int
-	loud        bool
 	// messages and resolved serve broken rules.
 	messages map[job.CheckpointID]checkpoint.Manifest
 	resolved [partitions]int
-	commands []command
+	// commands are what the user will ask for, terminate that the job is to be terminated in the end.
+	commands  []command
+	terminate bool
 }
 
 type command struct {
@@ -141,8 +142,9 @@ func (w *world) checkState(m checkpoint.Manifest) {
 	var got [numKeys]int
 	for _, s := range m.States {
 		for _, f := range s.Files {
-			k, n := parseFile(f)
-			got[k] = n
+			if k, n, isCount := parseFile(f); isCount {
+				got[k] = n
+			}
 			if _, there := w.s3.objects[names.Key(f.Name)]; !there {
 				w.fail("FILE", "checkpoint %d names %s, which does not exist", m.ID, f.Local)
 			}
@@ -217,6 +219,13 @@ func (w *world) checkLoss(m checkpoint.Manifest, done *transaction.Completion) {
 		if len(done.Lost()) > gone || w.kafka.timeout == 0 {
 			w.fail("FALSE ALARM", "checkpoint %d: %s: %d lost, but %d are committed and %d not", m.ID, done.Verdict(), len(done.Lost()), kept, gone)
 		}
+	}
+}
+
+// checkNoTarget: where the job finds nothing to fall back to, there never was anything.
+func (w *world) checkNoTarget(lost job.CheckpointID, ts []checkpoint.Transaction, covered []job.CheckpointID) {
+	if t, ok := transaction.FallBackTarget(w.audit.durable, covered, ts); ok {
+		w.fail("NO FALL BACK", "all transactions of checkpoint %d are lost, and %d, to which the job could go back, is not kept", lost, t.ID)
 	}
 }
 

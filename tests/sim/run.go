@@ -80,6 +80,23 @@ func (w *world) open() {
 		w.input.shut = false
 		w.tracef("the input ends")
 	}
+	if w.audit.terminate && !w.input.shut && w.outcome == "" && w.temporal.job != nil {
+		w.terminateJob()
+	}
+}
+
+// terminateJob terminates the StreamJob, at a moment when it has an Attempt that can clean up behind it.
+func (w *world) terminateJob() {
+	j := w.temporal.job
+	if j.st.running == nil {
+		return
+	}
+	if r := w.temporal.attempts[j.st.running.attempt]; r == nil || r.closed || r.cancel {
+		return
+	}
+	w.tracef("StreamJob is terminated")
+	j.proc.dead = true
+	w.finish("terminated")
 }
 
 func newWorld(cfg Config) *world {
@@ -114,8 +131,11 @@ func newWorld(cfg Config) *world {
 	for range r.IntN(3) {
 		w.audit.commands = append(w.audit.commands, command{"rescale", 200 + r.IntN(w.faults.until)})
 	}
-	if r.IntN(4) == 0 {
+	switch r.IntN(8) {
+	case 0:
 		w.audit.commands = append(w.audit.commands, command{"cancel", 0})
+	case 1:
+		w.audit.terminate = true
 	}
 	return w
 }

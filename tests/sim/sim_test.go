@@ -3,8 +3,11 @@ package sim
 import (
 	"flag"
 	"fmt"
+	"runtime"
 	"sort"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -38,10 +41,12 @@ func TestSeeds(t *testing.T) {
 		return
 	}
 	sums := map[string]int{}
-	for s := *first; s < *first+uint64(*seeds); s++ {
-		r := Run(Config{Seed: s, Broken: brokenRules()})
+	for _, r := range runAll(*first, *seeds, brokenRules()) {
 		if r.Violation != nil {
-			t.Errorf("seed %d: %v", s, r.Violation)
+			t.Errorf("seed %d: %v; replay it with -seed %d -v", r.Seed, r.Violation, r.Seed)
+		}
+		if r.Outcome != "stopped" && r.Violation == nil && (r.Failures < minFailures || r.Checkpoints < minCheckpoints) {
+			t.Errorf("seed %d: %d failures and %d checkpoints, want at least %d and %d", r.Seed, r.Failures, r.Checkpoints, minFailures, minCheckpoints)
 		}
 		for k, n := range r.Counts {
 			sums[k] += n
@@ -49,6 +54,7 @@ func TestSeeds(t *testing.T) {
 		sums["outcome "+r.Outcome]++
 		sums["steps"] += r.Steps
 		sums["ticks"] += r.Ticks
+		sums["failures"] += r.Failures
 		sums["attempts"] += r.Attempts
 	}
 	var keys []string
@@ -59,4 +65,20 @@ func TestSeeds(t *testing.T) {
 	for _, k := range keys {
 		t.Logf("%8d %s", sums[k], k)
 	}
+}
+
+// runAll runs n seeds from first on, on every core, and returns their results in order.
+func runAll(first uint64, n int, broken map[string]bool) []Result {
+	out := make([]Result, n)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				out[i] = Run(Config{Seed: first + uint64(i), Broken: broken})
+			}
+		})
+	}
+	wg.Wait()
+	return out
 }

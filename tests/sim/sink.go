@@ -101,7 +101,8 @@ func (s *sink) precommit(p *proc, pre *precommit) {
 	switch {
 	case w.broken(LearnEarly):
 	case w.broken(SlotEarly):
-		s.learn(b.Durable)
+		s.ledger.Learn(b.Committed)
+		s.pool.Covered(b.ID - 1)
 	default:
 		s.learn(b.Committed)
 	}

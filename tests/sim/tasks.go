@@ -240,8 +240,8 @@ func newCounter(d *deployment, id job.SubtaskID) *counter {
 func (c *counter) restore(p *proc, m checkpoint.Manifest) error {
 	for _, s := range m.States {
 		for _, f := range s.Files {
-			k, n := parseFile(f)
-			if s.Operator != countVertex || !c.keys.Contains(job.KeyGroupOf(uint64(k), numKeys)) {
+			k, n, isCount := parseFile(f)
+			if !isCount || !c.keys.Contains(job.KeyGroupOf(uint64(k), numKeys)) {
 				continue
 			}
 			body, err := p.store().Get(bg, names.Key(f.Name), 1<<10)
@@ -361,11 +361,8 @@ func (c *counter) freeze(b checkpoint.Barrier) {
 		p.at("freeze state")
 		p.step()
 		state := checkpoint.OperatorState{Operator: countVertex, Subtask: c.index, KeyRange: c.keys, Backend: "memory"}
-		for k, n := range counts {
-			if n == 0 || !c.keys.Contains(job.KeyGroupOf(uint64(k), numKeys)) {
-				continue
-			}
-			f, err := c.upload(p, b.ID, k, n)
+		for _, body := range c.files(counts) {
+			f, err := c.upload(p, b.ID, body)
 			if err != nil {
 				c.d.stepBook(checkpoint.BookEvent{Kind: checkpoint.Failed, ID: b.ID, Reason: err.Error()})
 				return
@@ -383,12 +380,23 @@ func (c *counter) freeze(b checkpoint.Barrier) {
 	})
 }
 
-// upload makes the count of one key durable, in a file that is there already if the rules allow it.
-func (c *counter) upload(p *proc, n job.CheckpointID, key, count int) (checkpoint.File, error) {
-	body := fileOf(key, count)
+// files are the contents of the state files: one for the count of each key, and one whose content comes back
+// after a while, as that of real files does, so that it matters which old file is named again.
+func (c *counter) files(counts [numKeys]int) (out []string) {
+	sum := 0
+	for k, n := range counts {
+		if n > 0 && c.keys.Contains(job.KeyGroupOf(uint64(k), numKeys)) {
+			out = append(out, fileOf(k, n))
+			sum += n
+		}
+	}
+	return append(out, fmt.Sprintf("phase%d=%d", c.index, sum/2%2))
+}
+
+// upload makes a file durable, or names one that is there already if the rules allow it.
+func (c *counter) upload(p *proc, n job.CheckpointID, body string) (checkpoint.File, error) {
 	sum := sha256.Sum256([]byte(body))
 	digest := hex.EncodeToString(sum[:])
-	local := strings.ReplaceAll(body, "=", ".")
 	if f, found := c.d.reuse.Find(digest, int64(len(body))); found {
 		c.d.w.count("files named again")
 		c.d.reuse.Named(n, f)
@@ -398,7 +406,7 @@ func (c *counter) upload(p *proc, n job.CheckpointID, key, count int) (checkpoin
 	if c.d.w.broken(RecreateFiles) {
 		r.Attempt, id = 0, 0
 	}
-	f, err := snapshot.UploadHashed(bg, p.store(), r, id, body, local, int64(len(body)), digest)
+	f, err := snapshot.UploadHashed(bg, p.store(), r, id, body, strings.ReplaceAll(body, "=", "."), int64(len(body)), digest)
 	if err != nil {
 		return f, err
 	}
@@ -406,12 +414,11 @@ func (c *counter) upload(p *proc, n job.CheckpointID, key, count int) (checkpoin
 	return f, nil
 }
 
-// fileOf is the content of a state file; its local name says the same.
+// fileOf is the content of the file of one key's count; its local name says the same.
 func fileOf(key, count int) string { return fmt.Sprintf("k%d=%d", key, count) }
 
-func parseFile(f checkpoint.File) (key, count int) {
-	if _, err := fmt.Sscanf(f.Local, "k%d.%d", &key, &count); err != nil {
-		panic(err) // written by upload
-	}
-	return key, count
+// parseFile reads a local name; isCount is false for the other kind of file.
+func parseFile(f checkpoint.File) (key, count int, isCount bool) {
+	_, err := fmt.Sscanf(f.Local, "k%d.%d", &key, &count)
+	return key, count, err == nil
 }
