@@ -24,10 +24,9 @@ import (
 type attempt struct {
 	n      *Node
 	dep    job.Deployment
-	names  snapshot.Names
 	slots  []int
 	dir    string
-	lower  []*attempt // of the same job, to be over before this one starts
+	lower  []*attempt // of the same job, to be over before this one starts; nil afterwards
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
@@ -39,7 +38,7 @@ type attempt struct {
 	subtasks []*task.Subtask
 
 	transfers    chan struct{}
-	background   sync.WaitGroup // snapshots being persisted
+	background   sync.WaitGroup // snapshots being persisted, parts being stored
 	running      sync.WaitGroup // subtasks
 	started      chan struct{}  // closed when records flow
 	sourcesEnded chan struct{}
@@ -52,7 +51,7 @@ type attempt struct {
 
 func newAttempt(n *Node, dep job.Deployment, lower []*attempt) *attempt {
 	a := &attempt{
-		n: n, dep: dep, names: snapshot.Names{UID: dep.UID}, lower: lower,
+		n: n, dep: dep, lower: lower,
 		slots: dep.Placement.SlotsOf(n.cfg.ID), dir: n.attemptDir(dep.Ref),
 		transfers: make(chan struct{}, maxUploads), started: make(chan struct{}),
 		sourcesEnded: make(chan struct{}), done: make(chan struct{}),
@@ -64,9 +63,14 @@ func newAttempt(n *Node, dep job.Deployment, lower []*attempt) *attempt {
 // end stops the attempt with err as its outcome, unless it has one.
 func (a *attempt) end(err error) { a.cancel(err) }
 
-// fail ends the attempt because of err. A lost peer is told as such, whoever noticed it.
+// fail ends the attempt because of err. A lost peer and a newer attempt are told as such, whoever noticed them.
 func (a *attempt) fail(err error) {
-	if lost := (*job.PeerLostError)(nil); errors.As(err, &lost) {
+	var lost *job.PeerLostError
+	var stale *job.StaleError
+	switch {
+	case errors.As(err, &stale):
+		err = job.AsFenced(stale)
+	case errors.As(err, &lost):
 		err = lost
 	}
 	a.cancel(err)
@@ -96,6 +100,7 @@ func (a *attempt) run() {
 	for _, l := range a.lower {
 		<-l.done
 	}
+	a.lower = nil
 	if err := a.deploy(); err != nil {
 		a.fail(err)
 	} else {
@@ -105,6 +110,9 @@ func (a *attempt) run() {
 	<-a.ctx.Done()
 	a.running.Wait()
 	a.background.Wait()
+	if a.book != nil {
+		a.book.close()
+	}
 	if a.mesh != nil {
 		a.mesh.Close(context.Cause(a.ctx))
 	}
@@ -118,10 +126,13 @@ func (a *attempt) run() {
 // deploy restores and starts every subtask of this node.
 func (a *attempt) deploy() (err error) {
 	if err := a.prepare(); err != nil {
-		return fmt.Errorf("node %s: deploy attempt %s: %w", a.n.cfg.ID, a.dep.Ref, err)
+		return fmt.Errorf("deploy attempt %s: %w", a.dep.Ref, err)
 	}
 	if err := a.wire(); err != nil {
-		return fmt.Errorf("node %s: deploy attempt %s: %w", a.n.cfg.ID, a.dep.Ref, err)
+		for _, s := range a.subtasks { // made, but never to run
+			s.Close(a.ctx)
+		}
+		return fmt.Errorf("deploy attempt %s: %w", a.dep.Ref, err)
 	}
 	go func() {
 		select {
@@ -138,7 +149,7 @@ func (a *attempt) deploy() (err error) {
 		go a.runSubtask(s, sync.OnceFunc(ready.Done), start)
 	}
 	if err := a.mesh.Start(a.ctx); err != nil {
-		return fmt.Errorf("node %s: connect attempt %s: %w", a.n.cfg.ID, a.dep.Ref, err)
+		return fmt.Errorf("connect attempt %s: %w", a.dep.Ref, err)
 	}
 	ready.Wait()
 	if a.ctx.Err() != nil {
@@ -153,25 +164,24 @@ func (a *attempt) runSubtask(s *task.Subtask, ready func(), start <-chan struct{
 	defer a.running.Done()
 	defer ready() // if it fails before it is ready
 	err := s.Run(a.ctx, ready, start)
+	// The attempt ends before the subtask closes: Close waits for what is being persisted, and that waits for
+	// the subtask until its context ends.
 	if a.ctx.Err() == nil {
 		a.fail(&job.SubtaskError{Node: a.n.cfg.ID, Subtask: s.ID(), Err: err})
 	}
+	s.Close(a.ctx)
 }
-
-// maxManifest bounds a manifest that is read for a restore.
-const maxManifest = 256 << 20
 
 // prepare opens the store, reads and verifies the manifest, and compiles the program.
 func (a *attempt) prepare() (err error) {
+	if len(a.slots) == 0 {
+		return job.AsFatal(errors.New("the placement has no slot on this node"))
+	}
 	if a.store, err = a.n.cfg.OpenStore(a.ctx, a.dep.Storage); err != nil {
 		return err
 	}
-	body, err := a.store.Get(a.ctx, a.names.Manifest(a.dep.Restore), maxManifest)
-	if err != nil {
+	if a.manifest, err = snapshot.ReadManifest(a.ctx, a.store, a.dep.UID, a.dep.Restore); err != nil {
 		return fmt.Errorf("read checkpoint %d: %w", a.dep.Restore, err)
-	}
-	if a.manifest, err = checkpoint.DecodeManifest(body); err != nil {
-		return job.AsFatal(fmt.Errorf("read checkpoint %d: %w", a.dep.Restore, err))
 	}
 	if a.manifest.Kind != checkpoint.Durable {
 		return job.AsFatal(fmt.Errorf("checkpoint %d cannot be restored: there is a record of kind %q", a.dep.Restore, a.manifest.Kind))

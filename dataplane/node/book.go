@@ -27,9 +27,10 @@ type book struct {
 	a  *attempt
 	mu struct {
 		sync.Mutex
-		pure  *checkpoint.NodeBook
-		reuse *checkpoint.ReuseSet
-		pages map[job.CheckpointID]*pageIO
+		pure   *checkpoint.NodeBook
+		reuse  *checkpoint.ReuseSet
+		pages  map[job.CheckpointID]*pageIO
+		closed bool // the attempt is over
 		// newest is the last checkpoint whose part was stored.
 		newest job.CheckpointID
 		at     time.Time
@@ -56,15 +57,23 @@ func newBook(a *attempt, restored checkpoint.Manifest, subtasks []job.SubtaskID)
 	return b
 }
 
+// whenStarted waits for the attempt to have started: before that nobody can take a barrier. The wait counts
+// against the barrier's deadline.
+func (a *attempt) whenStarted(ctx context.Context, bar checkpoint.Barrier) (checkpoint.Barrier, error) {
+	received := time.Now()
+	select {
+	case <-a.started:
+		bar.Remaining -= time.Since(received)
+		return bar, nil
+	case <-a.done:
+		return bar, a.outcome
+	case <-ctx.Done():
+		return bar, context.Cause(ctx)
+	}
+}
+
 // await joins checkpoint bar and returns the node's ack.
 func (b *book) await(ctx context.Context, bar checkpoint.Barrier) (checkpoint.Ack, error) {
-	select {
-	case <-b.a.started:
-	case <-b.a.done:
-		return checkpoint.Ack{}, b.a.outcome
-	case <-ctx.Done():
-		return checkpoint.Ack{}, context.Cause(ctx)
-	}
 	p, err := b.hear(bar)
 	if err != nil {
 		return checkpoint.Ack{}, err
@@ -83,6 +92,9 @@ func (b *book) await(ctx context.Context, bar checkpoint.Barrier) (checkpoint.Ac
 func (b *book) hear(bar checkpoint.Barrier) (*pageIO, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.mu.closed {
+		return nil, context.Cause(b.a.ctx)
+	}
 	refused := b.stepLocked(checkpoint.BookEvent{Kind: checkpoint.Heard, Barrier: bar})
 	if refused != "" {
 		return nil, &DeclinedError{ID: bar.ID, Why: refused}
@@ -110,7 +122,8 @@ func (b *book) stepLocked(e checkpoint.BookEvent) (refused string) {
 		case checkpoint.Inject:
 			b.injectLocked(f.Barrier)
 		case checkpoint.StorePart:
-			go b.storePart(b.mu.pages[f.ID], f.Part)
+			p := b.mu.pages[f.ID]
+			b.a.background.Go(func() { b.storePart(p, f.Part) })
 		case checkpoint.Ready:
 			b.settleLocked(f.ID, nil)
 		case checkpoint.Decline:
@@ -184,19 +197,29 @@ func (b *book) snapshotted(s *task.Snapshot) {
 		s.Drop()
 		return
 	}
-	b.a.background.Add(1)
-	go func() {
-		defer b.a.background.Done()
+	b.a.background.Go(func() {
 		share, err := b.persist(p, s)
-		if err != nil {
-			if job.ClassOf(err) == job.Fatal {
-				b.a.fail(&job.SubtaskError{Node: b.a.n.cfg.ID, Subtask: s.Subtask, Err: err})
-			}
-			b.failed(s.Barrier.ID, err.Error())
+		if err == nil {
+			b.event(checkpoint.BookEvent{Kind: checkpoint.Snapshotted, Share: share})
 			return
 		}
-		b.event(checkpoint.BookEvent{Kind: checkpoint.Snapshotted, Share: share})
-	}()
+		// Of a checkpoint that was declined meanwhile an error says nothing: it was made to stop.
+		if job.ClassOf(err) == job.Fatal && p.ctx.Err() == nil {
+			b.a.fail(&job.SubtaskError{Node: b.a.n.cfg.ID, Subtask: s.Subtask, Err: err})
+		}
+		b.failed(s.Barrier.ID, fmt.Sprintf("subtask %s: %v", s.Subtask, err))
+	})
+}
+
+// close stops the deadlines: the attempt is over, nothing is persisted any more.
+func (b *book) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.closed = true
+	for _, p := range b.mu.pages {
+		p.deadline.Stop()
+		p.cancel()
+	}
 }
 
 func (b *book) persist(p *pageIO, s *task.Snapshot) (checkpoint.Share, error) {

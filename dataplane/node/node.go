@@ -92,14 +92,10 @@ func (n *Node) admit(dep job.Deployment) (*attempt, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.mu.leaving {
-		return nil, job.AsFatal(fmt.Errorf("node %s: %w", n.cfg.ID, job.ErrNodeLeaving))
+		return nil, job.AsFatal(job.ErrNodeLeaving)
 	}
-	newer, err := n.mu.gate.See(dep.Ref)
-	if err != nil {
+	if err := n.seeLocked(dep.Ref); err != nil {
 		return nil, err
-	}
-	if newer {
-		n.endLowerLocked(dep.Ref)
 	}
 	first, err := n.mu.gate.Admit(dep.Ref)
 	if err != nil {
@@ -115,13 +111,20 @@ func (n *Node) admit(dep job.Deployment) (*attempt, error) {
 	return a, nil
 }
 
-// endLowerLocked drops what this node has of lower attempts of the same job.
-func (n *Node) endLowerLocked(ref job.Ref) {
-	for r, a := range n.mu.attempts {
-		if r.UID == ref.UID && r.Attempt < ref.Attempt {
-			a.end(job.AsFenced(&job.StaleError{Ref: r, Highest: ref.Attempt}))
+// seeLocked passes every order through the gate. When ref is the newest attempt of its job so far, what this
+// node has of lower ones ends, whichever order brought the news.
+func (n *Node) seeLocked(ref job.Ref) error {
+	newer, err := n.mu.gate.See(ref)
+	if !newer {
+		return err
+	}
+	for _, a := range n.lowerLocked(ref) {
+		a.end(job.AsFenced(&job.StaleError{Ref: a.dep.Ref, Highest: ref.Attempt}))
+		if a.ended() {
+			delete(n.mu.attempts, a.dep.Ref) // the gate refuses it from now on
 		}
 	}
+	return nil
 }
 
 func (n *Node) lowerLocked(ref job.Ref) (lower []*attempt) {
@@ -137,16 +140,13 @@ func (n *Node) lowerLocked(ref job.Ref) (lower []*attempt) {
 func (n *Node) See(ref job.Ref) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	newer, err := n.mu.gate.See(ref)
-	if newer {
-		n.endLowerLocked(ref)
-	}
-	return err
+	return n.seeLocked(ref)
 }
 
 // StopTasks ends the attempt on this node and waits for it, or remembers that it must never start here.
 func (n *Node) StopTasks(ctx context.Context, ref job.Ref) error {
 	n.mu.Lock()
+	_ = n.seeLocked(ref) // a superseded attempt has been ended, which may still be under way
 	n.mu.gate.Stop(ref)
 	a := n.mu.attempts[ref]
 	n.mu.Unlock()
@@ -166,6 +166,9 @@ func (n *Node) StopTasks(ctx context.Context, ref job.Ref) error {
 func (n *Node) Snapshot(ctx context.Context, b checkpoint.Barrier) (checkpoint.Ack, error) {
 	a, err := n.running(b.Ref)
 	if err != nil {
+		return checkpoint.Ack{}, err
+	}
+	if b, err = a.whenStarted(ctx, b); err != nil {
 		return checkpoint.Ack{}, err
 	}
 	return a.book.await(ctx, b)
@@ -194,7 +197,7 @@ func (n *Node) running(ref job.Ref) (*attempt, error) {
 	if a := n.mu.attempts[ref]; a != nil {
 		return a, nil
 	}
-	if _, err := n.mu.gate.See(ref); err != nil {
+	if err := n.seeLocked(ref); err != nil {
 		return nil, err
 	}
 	return nil, fmt.Errorf("node %s does not run attempt %s", n.cfg.ID, ref)
@@ -252,7 +255,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	}
 	n.mu.Unlock()
 	for _, a := range open {
-		a.end(job.AsFatal(fmt.Errorf("node %s: %w", n.cfg.ID, job.ErrNodeLeaving)))
+		a.end(job.AsFatal(job.ErrNodeLeaving))
 	}
 	for _, a := range open {
 		select {
@@ -278,14 +281,28 @@ func (n *Node) tellFreeLocked() {
 	n.cfg.FreeSlots(max(free, 0))
 }
 
-// forget gives the attempt's slots and directory back. The outcome is kept for RunTasks that ask again.
+// forget gives the attempt's slots, directory and memory back. The outcome is kept for RunTasks that ask again,
+// unless a newer attempt makes the gate refuse them.
 func (n *Node) forget(a *attempt) {
 	if err := os.RemoveAll(a.dir); err != nil && !errors.Is(err, os.ErrNotExist) {
 		n.cfg.Log.Warn("remove local state", "dir", a.dir, "err", err)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.mu.gate.Highest(a.dep.UID) > a.dep.Attempt {
+		delete(n.mu.attempts, a.dep.Ref)
+	} else {
+		n.mu.attempts[a.dep.Ref] = a.remembered()
+	}
 	n.tellFreeLocked()
+}
+
+// remembered is what is kept of an attempt that has ended.
+func (a *attempt) remembered() *attempt {
+	return &attempt{
+		n: a.n, dep: job.Deployment{Ref: a.dep.Ref, JobName: a.dep.JobName}, ctx: a.ctx, cancel: a.cancel,
+		started: make(chan struct{}), sourcesEnded: a.sourcesEnded, done: a.done, outcome: a.outcome,
+	}
 }
 
 func (n *Node) attemptDir(ref job.Ref) string {

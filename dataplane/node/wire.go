@@ -49,10 +49,8 @@ func (a *attempt) wire() (err error) {
 
 // announced is told of a barrier that a peer has heard of, perhaps before this node has started.
 func (a *attempt) announced(b checkpoint.Barrier) {
-	select {
-	case <-a.started:
+	if b, err := a.whenStarted(a.ctx, b); err == nil {
 		a.Heard(b)
-	case <-a.ctx.Done():
 	}
 }
 
@@ -116,28 +114,39 @@ func (a *attempt) subtask(v int, id job.SubtaskID) (*task.Subtask, error) {
 		}
 		cfg.Outputs = append(cfg.Outputs, o)
 	}
-	return a.withState(cfg)
+	if err := a.openStates(cfg); err != nil {
+		return nil, err
+	}
+	return task.New(cfg), nil
 }
 
-// withState opens an empty state for every keyed operator of the subtask.
-func (a *attempt) withState(cfg task.Config) (*task.Subtask, error) {
+// openStates opens an empty state for every keyed operator of the subtask.
+func (a *attempt) openStates(cfg task.Config) error {
 	for _, st := range cfg.Vertex.Stages {
 		if !st.Keyed {
 			continue
 		}
 		dir := filepath.Join(a.dir, job.Escape(st.UID)+"-"+fmt.Sprint(cfg.ID.Index))
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, err
+			return errors.Join(err, closeAll(cfg.Backends))
 		}
 		b, err := a.compiled.NewState(state.Config{
 			Dir: dir, KeyRange: job.RangeOf(cfg.ID.Index, cfg.Parallelism, cfg.MaxParallelism), MaxParallelism: cfg.MaxParallelism,
 		})
 		if err != nil {
-			return nil, fmt.Errorf("open state of %s: %w", st.UID, err)
+			return errors.Join(fmt.Errorf("open state of %s: %w", st.UID, err), closeAll(cfg.Backends))
 		}
 		cfg.Backends[st.UID] = b
 	}
-	return task.New(cfg), nil
+	return nil
+}
+
+func closeAll(backends map[string]state.Backend) error {
+	var errs []error
+	for _, b := range backends {
+		errs = append(errs, b.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // output makes the writing side of edge e for subtask from.

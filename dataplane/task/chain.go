@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/weirstream/weir/dataplane/batch"
@@ -67,7 +68,36 @@ func (c *chain) deliver(h hop, b *batch.Batch) error {
 	case ToSink:
 		return c.sinks[h.Index].write(c.ctx, b)
 	}
-	return c.outputs[h.Index].Send(c.ctx, b)
+	return at("", c.outputs[h.Index].Send(c.ctx, b))
+}
+
+// placed is an error that knows where in the chain it happened. Operators call each other, so that it passes
+// through all those before: they must not claim it.
+type placed struct {
+	where string
+	err   error
+}
+
+// Error implements error.
+func (p *placed) Error() string {
+	if p.where == "" {
+		return p.err.Error()
+	}
+	return p.where + ": " + p.err.Error()
+}
+
+// Unwrap returns the cause.
+func (p *placed) Unwrap() error { return p.err }
+
+// at says where err happened, unless that is known already.
+func at(where string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if p := (*placed)(nil); errors.As(err, &p) {
+		return p
+	}
+	return &placed{where, err}
 }
 
 // write hands the rows to the writer; a row that cannot be encoded is left out if the policy allows it.
@@ -80,7 +110,7 @@ func (s *sink) write(ctx context.Context, b *batch.Batch) error {
 		}
 		re, ok := rowError(err)
 		if !ok || s.onError != operator.Skip {
-			return fmt.Errorf("sink %s: %w", s.uid, err)
+			return at("sink "+s.uid, err)
 		}
 		s.counters.Skipped.Add(1)
 		rest := *b
@@ -96,14 +126,16 @@ func (s *stage) process(h hop, b *batch.Batch) error {
 	}
 	s.env.Counters.Rows.Add(int64(b.Len()))
 	if err := s.op.Process(h.Input, b); err != nil {
-		return fmt.Errorf("%s: %w", s.spec.UID, err)
+		return at(s.spec.UID, err)
 	}
-	if s.backend != nil {
-		if err := s.backend.EndBatch(); err != nil {
-			return fmt.Errorf("%s: %w", s.spec.UID, err)
-		}
+	return s.endBatch()
+}
+
+func (s *stage) endBatch() error {
+	if s.backend == nil {
+		return nil
 	}
-	return nil
+	return at(s.spec.UID, s.backend.EndBatch())
 }
 
 // merged returns b with the watermark that holds over all feeders of the stage.
@@ -172,12 +204,10 @@ func (c *chain) seal() {
 func (c *chain) end() error {
 	for _, s := range c.stages {
 		if err := s.op.End(); err != nil {
-			return fmt.Errorf("%s: end of input: %w", s.spec.UID, err)
+			return at(s.spec.UID+": end of input", err)
 		}
-		if s.backend != nil {
-			if err := s.backend.EndBatch(); err != nil {
-				return fmt.Errorf("%s: %w", s.spec.UID, err)
-			}
+		if err := s.endBatch(); err != nil {
+			return err
 		}
 	}
 	for _, o := range c.outputs {
@@ -200,7 +230,7 @@ func (c *chain) flush() error {
 // pending reports whether a frozen epoch still has entries to copy aside.
 func (c *chain) pending() bool {
 	for _, s := range c.stages {
-		if p, ok := s.backend.(interface{ Pending() bool }); ok && p.Pending() {
+		if p, ok := s.backend.(state.Pending); ok && p.Pending() {
 			return true
 		}
 	}
@@ -210,10 +240,8 @@ func (c *chain) pending() bool {
 // payDown lets the backends copy a quantum of a frozen epoch.
 func (c *chain) payDown() error {
 	for _, s := range c.stages {
-		if s.backend != nil {
-			if err := s.backend.EndBatch(); err != nil {
-				return fmt.Errorf("%s: %w", s.spec.UID, err)
-			}
+		if err := s.endBatch(); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -125,10 +125,11 @@ func (h *inputHead) batch(ch int, b *batch.Batch) error {
 	return h.s.chain.deliver(h.hops[edge], b)
 }
 
-// advance passes a watermark on that rose without a batch. The end of everything is told by End instead.
+// advance passes a watermark on that rose without a batch: Max too, since an operator that other edges feed as
+// well must not wait for one that has ended.
 func (h *inputHead) advance(edge int) error {
 	wm, idle := h.merge[edge].Watermark(), h.merge[edge].Idle()
-	if wm == watermark.Max || wm == h.mark[edge] && idle == h.idle[edge] {
+	if wm == h.mark[edge] && idle == h.idle[edge] {
 		return nil
 	}
 	h.mark[edge], h.idle[edge] = wm, idle
@@ -158,7 +159,9 @@ func (h *inputHead) effects(effects []barrier.Effect) error {
 		case barrier.Snapshot:
 			s.deadline.Stop()
 			snap := &Snapshot{Align: time.Since(s.alignStart), Lag: -1}
-			if err := s.freeze(f.Barrier, snap); err != nil {
+			b := f.Barrier
+			b.Remaining -= snap.Align // whoever gets it next has only what is left
+			if err := s.freeze(b, snap); err != nil {
 				return err
 			}
 		case barrier.EndOfInput:

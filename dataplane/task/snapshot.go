@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirstream/weir/dataplane/checkpoint"
 	"github.com/weirstream/weir/dataplane/connector"
+	"github.com/weirstream/weir/dataplane/failpoint"
 	"github.com/weirstream/weir/dataplane/job"
 	"github.com/weirstream/weir/dataplane/operator"
 	"github.com/weirstream/weir/dataplane/state"
@@ -41,6 +42,7 @@ type captured struct {
 // Persist makes the snapshot durable: state files through up, sinks flushed. It returns the subtask's share
 // of the checkpoint.
 func (s *Snapshot) Persist(ctx context.Context, up state.Uploader) ([]checkpoint.OperatorState, []checkpoint.Transaction, error) {
+	failpoint.Hit("snapshot.frozen")
 	var states []checkpoint.OperatorState
 	var errs []error
 	for _, c := range s.states {

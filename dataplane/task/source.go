@@ -152,8 +152,12 @@ func (h *sourceHead) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if err == nil && len(fetches) == 0 {
+		switch {
+		case err != nil:
+		case len(fetches) == 0:
 			err = h.rest(timer)
+		default:
+			h.gen.Tick(h.now()) // a split falls idle while others keep the subtask busy
 		}
 		if err != nil {
 			return err
@@ -167,7 +171,7 @@ func (h *sourceHead) rest(timer *time.Timer) error {
 	if err := h.s.chain.flush(); err != nil {
 		return err
 	}
-	for h.s.chain.pending() && len(h.wake) == 0 {
+	for h.s.chain.pending() && len(h.wake) == 0 && len(h.reader.Fetches()) == 0 {
 		if err := h.s.chain.payDown(); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirstream/weir/dataplane/barrier"
@@ -66,6 +67,7 @@ type Subtask struct {
 	alignStart time.Time
 	deadline   *time.Timer
 	failed     chan error
+	stateBytes atomic.Int64      // memory of the keyed states, as of the last snapshot
 	records    operator.Counters // of the source or the inputs
 	bad        operator.Counters // of the source
 }
@@ -103,9 +105,8 @@ func (s *Subtask) CheckpointDurable(n job.CheckpointID) { s.mail.put(letter{kind
 
 // Run opens the chain, restores its state and works until ctx is done or something fails. It never returns
 // nil: an ended subtask stays and passes barriers until it is told to stop. ready is called once when the
-// subtask is restored; Run waits there for start to be closed.
+// subtask is restored; Run waits there for start to be closed. Close comes afterwards, whatever happened.
 func (s *Subtask) Run(ctx context.Context, ready func(), start <-chan struct{}) error {
-	defer s.close(ctx)
 	if err := s.open(ctx); err != nil {
 		return err
 	}
@@ -211,7 +212,9 @@ func (s *Subtask) failure() error {
 	}
 }
 
-func (s *Subtask) close(ctx context.Context) {
+// Close releases everything that the subtask has, also if Run was never called. Snapshots that are still being
+// persisted are waited for, and what they wait for does not come any more: their context must have ended.
+func (s *Subtask) Close(ctx context.Context) {
 	if s.deadline != nil {
 		s.deadline.Stop()
 	}
@@ -251,9 +254,11 @@ func (s *Subtask) freeze(b checkpoint.Barrier, snap *Snapshot) error {
 	t := time.Now()
 	snap.Subtask, snap.Barrier = s.cfg.ID, b
 	var refused error
+	var bytes int64
 	for _, st := range s.chain.stages {
 		c := captured{operator: st.spec.UID, inline: st.op.Freeze()}
 		if st.backend != nil {
+			bytes += st.backend.Bytes()
 			c.keyRange = s.keys
 			if c.keyed, refused = st.backend.Freeze(b.ID); refused != nil {
 				break
@@ -268,12 +273,14 @@ func (s *Subtask) freeze(b checkpoint.Barrier, snap *Snapshot) error {
 	for _, k := range s.chain.sinks {
 		snap.sinks = append(snap.sinks, k.writer.Prepare(b))
 	}
+	s.stateBytes.Store(bytes)
+	snap.Sync = time.Since(t) // what follows may wait for room in the channels, as any batch does
 	for _, o := range s.chain.outputs {
 		if err := o.Barrier(s.chain.ctx, b); err != nil {
+			snap.Drop()
 			return err
 		}
 	}
-	snap.Sync = time.Since(t)
 	if refused != nil {
 		snap.Drop()
 		s.cfg.Listener.Declined(b.ID, s.cfg.ID, refused.Error())
@@ -287,12 +294,13 @@ func (s *Subtask) freeze(b checkpoint.Barrier, snap *Snapshot) error {
 type Figures struct {
 	Records, Emitted, Late, Skipped int64
 	Lag                             int64 // −1 unknown; sources only
-	StateBytes                      int64
+	// StateBytes is the memory of the keyed states as of the last snapshot.
+	StateBytes int64
 }
 
 // Figures reads the subtask's counters. Any goroutine, after Run has called ready.
 func (s *Subtask) Figures() Figures {
-	f := Figures{Records: s.records.Rows.Load(), Skipped: s.bad.Skipped.Load()}
+	f := Figures{Records: s.records.Rows.Load(), Skipped: s.bad.Skipped.Load(), StateBytes: s.stateBytes.Load()}
 	if s.source != nil {
 		f.Lag = s.source.lag.Load()
 	}

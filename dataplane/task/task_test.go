@@ -170,7 +170,11 @@ func run(t *testing.T, cfg Config) *Subtask {
 	s := New(cfg)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	start, ready, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	go func() { done <- s.Run(ctx, func() { close(ready) }, start) }()
+	go func() {
+		err := s.Run(ctx, func() { close(ready) }, start)
+		s.Close(ctx)
+		done <- err
+	}()
 	select {
 	case <-ready:
 	case err := <-done:
@@ -379,6 +383,7 @@ func TestBadRecordFailsWithItsPlace(t *testing.T) {
 	start := make(chan struct{})
 	close(start)
 	err := s.Run(t.Context(), func() {}, start)
+	s.Close(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "bad record at t/0 offset 41: zero") {
 		t.Errorf("got %v, want the place of the bad record", err)
 	}
