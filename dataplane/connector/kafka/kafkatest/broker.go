@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -149,20 +150,36 @@ func (b *Broker) Restart(ctx context.Context) error {
 	defer log.Close()
 	cmd := b.java("kafka.Kafka", b.config())
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = dieWithParent() // the broker must not outlive a test that is killed
-	if err := cmd.Start(); err != nil {
+	exited, err := launch(cmd)
+	if err != nil {
 		return fmt.Errorf("kafka broker: %w", err)
 	}
-	b.cmd, b.exited = cmd, make(chan struct{})
-	go func(exited chan struct{}) {
-		_ = cmd.Wait() // how it ended is in its log
-		close(exited)
-	}(b.exited)
+	b.cmd, b.exited = cmd, exited
 	if err := b.awaitReady(ctx); err != nil {
 		b.Kill()
 		return fmt.Errorf("kafka broker on %s: %w; its log ends:\n%s", b.Addr(), err, b.logTail())
 	}
 	return nil
+}
+
+// launch starts a process that does not outlive this one, so that it ends with a test that is killed. exited is
+// closed at its end.
+func launch(cmd *exec.Cmd) (exited chan struct{}, err error) {
+	cmd.SysProcAttr = dieWithParent()
+	exited = make(chan struct{})
+	started := make(chan error, 1)
+	go func() {
+		// The death signal comes when the thread that started the process ends, and threads do end in a Go
+		// program: with the goroutines that are locked to them. This one stays, and nobody else uses its thread.
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // how it ended is in its log
+			close(exited)
+		}
+	}()
+	return exited, <-started
 }
 
 // awaitReady asks for metadata until the broker answers with itself.
