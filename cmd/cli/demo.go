@@ -112,18 +112,12 @@ var errVerdict = errors.New("the output is not what was promised")
 
 func runDemo(ctx context.Context, s streams, o demoOptions) (err error) {
 	d := &demo{opts: o, term: newTerminal(s.out), work: proof.NewWorkload(o.seed, o.records)}
-	dir, drop, err := workDir(o.dir, "weir-demo-")
+	end, err := logDir(&o.dir, "weir-demo-")
 	if err != nil {
 		return err
 	}
-	d.dir = dir
-	defer func() {
-		if err == nil {
-			err = drop()
-		} else {
-			fmt.Fprintf(s.err, "logs: %s\n", dir)
-		}
-	}()
+	d.dir = o.dir
+	defer func() { err = end(s, err) }()
 	defer func() { err = errors.Join(err, d.close()) }()
 	if err := d.start(ctx); err != nil {
 		return interrupted(ctx, err)
@@ -140,10 +134,13 @@ func runDemo(ctx context.Context, s streams, o demoOptions) (err error) {
 	return bad
 }
 
+// errInterrupted is how a command ends that is stopped by its user before it is done.
+var errInterrupted = errors.New("interrupted")
+
 // interrupted replaces what a stop by the user leads to by a word about it.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return errors.New("interrupted")
+		return errInterrupted
 	}
 	return err
 }
@@ -155,6 +152,25 @@ func workDir(asked, pattern string) (dir string, drop func() error, err error) {
 	}
 	dir, err = os.MkdirTemp("", pattern)
 	return dir, func() error { return os.RemoveAll(dir) }, err
+}
+
+// logDir makes *dir a temporary directory unless it names one. end takes and returns how the work ended: it
+// removes a temporary directory, unless there was a failure that its logs may explain.
+func logDir(dir *string, pattern string) (end func(streams, error) error, err error) {
+	made, drop, err := workDir(*dir, pattern)
+	if err != nil || made == *dir {
+		return func(_ streams, err error) error { return err }, err
+	}
+	*dir = made
+	return func(s streams, err error) error {
+		switch {
+		case err == nil, errors.Is(err, errInterrupted):
+			return errors.Join(err, drop())
+		case os.Remove(made) != nil: // not empty
+			fmt.Fprintf(s.err, "logs: %s\n", made)
+		}
+		return err
+	}, nil
 }
 
 // start starts the cluster and the job, and waits until the job runs.

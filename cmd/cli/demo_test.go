@@ -2,8 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -76,5 +80,54 @@ func TestGrouped(t *testing.T) {
 		if got := grouped(n); got != want {
 			t.Errorf("%d: got %s, want %s", n, got, want)
 		}
+	}
+}
+
+func TestLogDir(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	failure := errors.New("failed")
+	tests := []struct {
+		name  string
+		err   error
+		empty bool
+		kept  bool
+	}{
+		{"success", nil, false, false},
+		{"interrupted", errInterrupted, false, false},
+		{"failure before there is a log", failure, true, false},
+		{"failure", failure, false, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var dir string
+			drop, err := logDir(&dir, "x-")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !tt.empty {
+				if err := os.WriteFile(filepath.Join(dir, "log"), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var errs bytes.Buffer
+			if got := drop(streams{err: &errs}, tt.err); !errors.Is(got, tt.err) {
+				t.Errorf("got %v, want %v", got, tt.err)
+			}
+			_, err = os.Stat(dir)
+			if kept := err == nil; kept != tt.kept || strings.Contains(errs.String(), dir) != tt.kept {
+				t.Errorf("kept %v, said %q, want kept %v", kept, errs.String(), tt.kept)
+			}
+		})
+	}
+	asked := t.TempDir()
+	drop, err := logDir(&asked, "x-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := drop(streams{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(asked); err != nil {
+		t.Errorf("a directory that was asked for: %v, want it kept", err)
 	}
 }

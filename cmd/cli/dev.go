@@ -70,18 +70,11 @@ func runDev(ctx context.Context, s streams, o devOptions, files []string) (err e
 		}
 		addTopics(topics, jobs[i].Job)
 	}
-	dir, drop, err := workDir(o.Dir, "weir-dev-")
+	end, err := logDir(&o.Dir, "weir-dev-")
 	if err != nil {
 		return err
 	}
-	o.Dir = dir
-	defer func() {
-		if err == nil {
-			err = drop()
-		} else {
-			fmt.Fprintf(s.err, "logs: %s\n", dir)
-		}
-	}()
+	defer func() { err = end(s, err) }()
 	o.Progress = func(part string) { fmt.Fprintf(s.out, "starting %s\n", part) }
 	stack, err := local.Start(ctx, o.Options)
 	if err != nil {
