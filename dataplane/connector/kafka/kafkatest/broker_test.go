@@ -1,41 +1,55 @@
 package kafkatest
 
 import (
+	"io"
 	"os/exec"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 )
 
-// TestLaunchOutlivesThread starts a process from a goroutine whose thread ends with it: a broker that a test
-// restarts must not die of that.
+// TestLaunchOutlivesThread starts processes from goroutines whose threads end with them: a broker that a test
+// restarts must not die of that. There are several since the program's first thread does not end.
 func TestLaunchOutlivesThread(t *testing.T) {
-	cmd := exec.Command("cat") // reads until its input is closed
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
+	var (
+		cmds    [4]*exec.Cmd
+		inputs  [4]io.Closer
+		ended   = make(chan int, len(cmds))
+		threads sync.WaitGroup
+	)
+	for i := range cmds {
+		cmds[i] = exec.Command("cat") // reads until its input is closed
+		in, err := cmds[i].StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		inputs[i] = in
+		threads.Go(func() {
+			runtime.LockOSThread() // and never unlocked
+			exited, err := launch(cmds[i])
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			go func() { <-exited; ended <- i }()
+		})
 	}
-	var exited chan struct{}
-	over := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked
-		var err error
-		exited, err = launch(cmd)
-		over <- err
-	}()
-	if err := <-over; err != nil {
-		t.Fatal(err)
+	threads.Wait()
+	if t.Failed() {
+		return
 	}
 	select {
-	case <-exited:
-		t.Fatalf("the process ended with the thread: %v", cmd.ProcessState)
+	case i := <-ended:
+		t.Fatalf("a process ended with the thread: %v", cmds[i].ProcessState)
 	case <-time.After(200 * time.Millisecond): // the kernel needs far less
 	}
-	if err := in.Close(); err != nil {
-		t.Fatal(err)
+	for i := range cmds {
+		inputs[i].Close()
 	}
-	<-exited
-	if !cmd.ProcessState.Success() {
-		t.Errorf("got %v, want a clean end", cmd.ProcessState)
+	for range cmds {
+		if i := <-ended; !cmds[i].ProcessState.Success() {
+			t.Errorf("got %v, want a clean end", cmds[i].ProcessState)
+		}
 	}
 }
