@@ -15,7 +15,9 @@ type Settings struct {
 	Cluster  ClusterSettings
 	Exchange Listener
 	// HTTP is the host:port of /metrics, /healthz and /readyz.
-	HTTP    string
+	HTTP string
+	// Pprof serves profiles on HTTP too.
+	Pprof   bool
 	Log     LogSettings
 	Failure FailureSettings
 }

@@ -40,6 +40,7 @@ func settingsTable() []field[Settings] {
 		key("exchange.advertise", "Where others reach it; needed when `bind` is a wildcard.", address(),
 			func(s *Settings) *string { return &s.Exchange.Advertise }),
 		key("http.bind", "`/metrics`, `/healthz` and `/readyz`.", address(), func(s *Settings) *string { return &s.HTTP }, def("127.0.0.1:7948")),
+		key("http.pprof", "Go profiles under `/debug/pprof/` there too.", boolean(), func(s *Settings) *bool { return &s.Pprof }, def("false")),
 
 		key("log.level", "Least level that is logged.", enumOf[string](nil, "debug", "info", "warn", "error"),
 			func(s *Settings) *string { return &s.Log.Level }, def("info")),

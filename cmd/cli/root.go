@@ -55,7 +55,7 @@ A job is a Temporal workflow; workers are processes that form a cluster.
 
   weir dev                      everything embedded, on this machine, to play with
   weir demo                     the proof: workers are killed, nothing is lost or doubled
-  weir worker --cluster-join …  a worker of a real cluster
+  weir worker --join host:port  a worker of a real cluster
   weir job start payments.yaml  start a job`,
 		SilenceUsage: true, SilenceErrors: true, Version: Version(),
 	}
@@ -66,7 +66,7 @@ A job is a Temporal workflow; workers are processes that form a cluster.
 		return usageError{fmt.Errorf("%w\nsee: %s --help", err, c.CommandPath())}
 	})
 	group(root)
-	root.AddCommand(devCommand(s), demoCommand(s), workerCommand(s), jobCommand(s), topicCommand(s), settingsCommand(s))
+	root.AddCommand(devCommand(s), demoCommand(s), benchCommand(s), workerCommand(s), jobCommand(s), topicCommand(s), settingsCommand(s))
 	return root
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"sync/atomic"
 	"time"
 
@@ -48,7 +49,7 @@ func (h *httpServer) setReady(waiting string) {
 	h.waiting.Store(&waiting)
 }
 
-func (h *httpServer) serve(n *node.Node, c *cluster.Cluster) {
+func (h *httpServer) serve(n *node.Node, c *cluster.Cluster, profiles bool) {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), figures{n})
 	mux := http.NewServeMux()
@@ -63,6 +64,11 @@ func (h *httpServer) serve(n *node.Node, c *cluster.Cluster) {
 	})
 	mux.HandleFunc("GET /attempts", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, n.Figures()) })
 	mux.HandleFunc("GET /members", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, c.Members()) })
+	if profiles {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
 	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go h.server.Serve(h.listener)
 }

@@ -104,7 +104,7 @@ func (p *process) start(ctx context.Context) (err error) {
 		return fmt.Errorf("cluster on %s (setting cluster.bind): %w", s.Cluster.Bind, err)
 	}
 	p.makeNode()
-	p.http.serve(p.node, p.cluster)
+	p.http.serve(p.node, p.cluster, s.Pprof)
 	return p.startTemporal(ctx)
 }
 
