@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weirstream/weir/dataplane/checkpoint"
+	"github.com/weirstream/weir/dataplane/failpoint"
 	"github.com/weirstream/weir/dataplane/job"
 	"github.com/weirstream/weir/dataplane/snapshot"
 	"github.com/weirstream/weir/dataplane/transaction"
@@ -35,6 +36,7 @@ func (c *Control) ClaimAttempt(ctx context.Context, in ClaimInput) (Claim, error
 			return Claim{Superseded: true}, nil
 		}
 		a, id := look.NextAttempt(above), look.ClaimID()
+		failpoint.Hit("claim.before-put")
 		v, err := snapshot.Decide(ctx, s, checkpoint.NewClaim(in.Job.Ref(a), id, look.Newest.Floor))
 		if err != nil {
 			return Claim{}, classified(err)
@@ -43,6 +45,7 @@ func (c *Control) ClaimAttempt(ctx context.Context, in ClaimInput) (Claim, error
 			above = a
 			continue
 		}
+		failpoint.Hit("claim.after-put")
 		c.endOlder(ctx, in, look.Listing, a)
 		return Claim{Attempt: a, Newest: look.Newest.ID, Final: look.Newest.Final, First: id + 1, Floor: look.Newest.Floor}, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/dataplane/checkpoint"
+	"github.com/weirstream/weir/dataplane/failpoint"
 	"github.com/weirstream/weir/dataplane/job"
 	"github.com/weirstream/weir/dataplane/snapshot"
 )
@@ -36,7 +37,12 @@ func (c *Control) CommitCheckpoint(ctx context.Context, in CommitInput) (Decisio
 	if err != nil {
 		return Decision{}, classified(err)
 	}
+	failpoint.Hit("commit.before-manifest-put")
 	stands, _, err := standing(ctx, s, m)
+	if err == nil {
+		failpoint.Hit("commit.after-manifest-put")
+		err = failpoint.Err("commit.manifest-reply-lost")
+	}
 	if err != nil {
 		return Decision{}, classified(err)
 	}
@@ -90,10 +96,12 @@ func (c *Control) AbortCheckpoint(ctx context.Context, in AbortInput) (Decision,
 		return Decision{}, classified(err)
 	}
 	defer beat(ctx, nil)()
+	failpoint.Hit("abort.before-record-put")
 	stands, _, err := standing(ctx, s, checkpoint.NewAbort(in.Job.Ref(in.Attempt), in.ID, in.Floor, reason(in.Reason)))
 	if err != nil {
 		return Decision{}, classified(err)
 	}
+	failpoint.Hit("abort.after-record-put")
 	return decision(stands), nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/weirstream/weir/dataplane/checkpoint"
+	"github.com/weirstream/weir/dataplane/failpoint"
 	"github.com/weirstream/weir/dataplane/job"
 	"github.com/weirstream/weir/dataplane/snapshot"
 )
@@ -100,6 +101,7 @@ func (n *NodeBound) Snapshot(ctx context.Context, in SnapshotInput) (checkpoint.
 	}
 	b := in.Barrier
 	b.Remaining = left
+	failpoint.Hit("barrier.before")
 	ack, err := n.Node.Snapshot(ctx, b)
 	if err != nil {
 		return checkpoint.Ack{}, snapshotFailure(ctx, n.Node.ID(), err)

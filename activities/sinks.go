@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/weirstream/weir/dataplane/checkpoint"
+	"github.com/weirstream/weir/dataplane/failpoint"
 	"github.com/weirstream/weir/dataplane/job"
 	"github.com/weirstream/weir/dataplane/snapshot"
 	"github.com/weirstream/weir/dataplane/transaction"
@@ -52,6 +53,7 @@ func (c *Control) RecoverSinks(ctx context.Context, in RecoverInput) (Recovery, 
 		return Recovery{}, classified(err)
 	}
 	defer beat(ctx, nil)()
+	failpoint.Hit("recover.before-sinks")
 	m, err := snapshot.ReadManifest(ctx, s, in.Job.UID, in.Manifest)
 	if isNotFound(err) {
 		return Recovery{Verdict: Again}, nil
@@ -111,9 +113,11 @@ func (c *Control) complete(ctx context.Context, s snapshot.Store, spec json.RawM
 			}
 			done.Report(t.ID, outcomes[o])
 		case transaction.PutMarker:
+			failpoint.Hit("marker.before-put")
 			if err := snapshot.MarkCommitted(ctx, s, m.UID, m.ID); err != nil {
 				return nil, fmt.Errorf("mark checkpoint %d as committed: %w", m.ID, err)
 			}
+			failpoint.Hit("marker.after-put")
 			done.ReportMarker(true)
 		case transaction.ReadMarker:
 			exists, err := snapshot.IsCommitted(ctx, s, m.UID, m.ID)
@@ -163,9 +167,11 @@ func (c *Control) abortLeftovers(ctx context.Context, spec json.RawMessage, m ch
 	}
 	left := transaction.Leftovers(listed, m, below)
 	for i, t := range left {
+		failpoint.Hit("leftover.before-abort")
 		if err := c.Transactions.AbortOpen(ctx, spec, OpenTransaction{Transaction: t, Attempt: attempts[t.ID]}); err != nil {
 			return i, fmt.Errorf("abort transaction %s of attempt %d: %w", t.ID, attempts[t.ID], err)
 		}
+		failpoint.Hit("leftover.after-abort")
 	}
 	return len(left), nil
 }

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
 
 	"github.com/weirstream/weir/cmd/worker"
+	"github.com/weirstream/weir/dataplane/failpoint"
 )
 
 func workerCommand(s streams) *cobra.Command {
@@ -29,8 +31,17 @@ SIGTERM and Ctrl-C leave cleanly.`,
 			if err != nil {
 				return err
 			}
+			armed, err := failpoint.Arm(os.Getenv)
+			if err != nil {
+				return usageError{err}
+			}
+			log := newLogger(s.err, set.Log)
+			if armed {
+				worker.FailAtCompletions(&opts)
+				log.Warn("fail points are armed: this worker is in a crash test", "points", os.Getenv(failpoint.EnvPoints))
+			}
 			return worker.Run(c.Context(), worker.Config{
-				Settings: set, Temporal: opts, Version: Version(), Log: newLogger(s.err, set.Log),
+				Settings: set, Temporal: opts, Version: Version(), Log: log,
 			})
 		},
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/weirstream/weir/dataplane/checkpoint"
+	"github.com/weirstream/weir/dataplane/failpoint"
 	"github.com/weirstream/weir/dataplane/job"
 )
 
@@ -58,12 +59,16 @@ func WritePart(ctx context.Context, s Store, p checkpoint.Part) (checkpoint.Ack,
 	}
 	key := Names{UID: p.UID}.Part(p.ID, p.Attempt, p.Node)
 	ack := checkpoint.Ack{Node: p.Node, Part: key[len(Names{UID: p.UID}.Prefix()):], SHA256: checkpoint.Digest(b), Stats: p.Stats}
+	failpoint.Hit("part.before-put")
 	err = s.Create(ctx, key, b)
 	if errors.Is(err, ErrExists) {
 		if _, err := readPart(ctx, s, p.UID, ack); err != nil {
 			return checkpoint.Ack{}, fmt.Errorf("write %s: another one stands there: %w", p.Name(), err)
 		}
 		return ack, nil
+	}
+	if err == nil {
+		failpoint.Hit("part.after-put")
 	}
 	return ack, err
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/weirstream/weir/dataplane/checkpoint"
+	"github.com/weirstream/weir/dataplane/failpoint"
 	"github.com/weirstream/weir/dataplane/job"
 )
 
@@ -48,6 +49,7 @@ func UploadHashed(ctx context.Context, s Store, ref job.Ref, n job.CheckpointID,
 		return checkpoint.File{}, job.AsFatal(fmt.Errorf("upload %s: %w", path, err))
 	}
 	key := Names{UID: ref.UID}.Key(f.Name)
+	failpoint.Hit("upload.before")
 	err := s.Upload(ctx, key, path, size, digest)
 	if errors.Is(err, ErrExists) {
 		err = checkSize(ctx, s, key, size)
@@ -55,6 +57,7 @@ func UploadHashed(ctx context.Context, s Store, ref job.Ref, n job.CheckpointID,
 	if err != nil {
 		return checkpoint.File{}, err
 	}
+	failpoint.Hit("upload.after")
 	return f, nil
 }
 

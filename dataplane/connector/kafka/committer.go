@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirstream/weir/dataplane/checkpoint"
 	"github.com/weirstream/weir/dataplane/connector"
+	"github.com/weirstream/weir/dataplane/failpoint"
 	"github.com/weirstream/weir/dataplane/job"
 	"github.com/weirstream/weir/dataplane/transaction"
 )
@@ -100,7 +101,12 @@ func (c *Committer) end(ctx context.Context, t checkpoint.Transaction, commit bo
 	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Commit = t.ID, t.ProducerID, t.ProducerEpoch, commit
 	var refused *kerr.Error
 	err := c.persist(ctx, "end transaction", t.ID, func() error {
+		failpoint.Hit("endtxn.before")
 		resp, err := req.RequestWith(ctx, cl)
+		if err == nil {
+			failpoint.Hit("endtxn.after")
+			err = failpoint.Err("endtxn.reply-lost")
+		}
 		if err != nil {
 			return err
 		}

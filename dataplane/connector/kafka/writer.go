@@ -14,6 +14,7 @@ import (
 	"github.com/weirstream/weir/dataplane/batch"
 	"github.com/weirstream/weir/dataplane/checkpoint"
 	"github.com/weirstream/weir/dataplane/connector"
+	"github.com/weirstream/weir/dataplane/failpoint"
 )
 
 // errClosed says that the writer was closed.
@@ -205,9 +206,11 @@ func (w *writer) precommit(p *prepared) error {
 	if w.txs != nil {
 		w.txs.learn(p.barrier.Committed)
 	}
+	failpoint.Hit("precommit.before-flush")
 	if err := w.flush(); err != nil {
 		return err
 	}
+	failpoint.Hit("precommit.after-flush")
 	if w.txs != nil {
 		list, err := w.txs.prepare(w.ctx, p.barrier, w.who)
 		if err != nil {
