@@ -82,9 +82,7 @@ func TestLateOrderIsDeclinedByItsDeadline(t *testing.T) {
 		t.Errorf("snapshot: %v, want it declined: its time was over before the attempt ran", err)
 	}
 	_, _ = r.abort(b.ID, errors.New("declined"))
-	c.tap.open()
-	r.finish()
-	c.checkThree()
+	r.mustCheckpoint()
 }
 
 func isDeclined(err error) bool {
@@ -127,8 +125,7 @@ func TestNewsOfANewerAttemptByAnyOrder(t *testing.T) {
 			if _, err := m.node.Snapshot(t.Context(), c.barrier(old, time.Second)); !errors.As(err, &stale) {
 				t.Errorf("Snapshot of the older attempt: %v, want it refused as superseded", err)
 			}
-			r.finish()
-			c.checkThree()
+			r.stop()
 		})
 	}
 }
@@ -149,8 +146,7 @@ func TestSupersededWhileDeploying(t *testing.T) {
 	if err := old.outcome(old.on[0]); !errors.As(err, &stale) {
 		t.Errorf("the older attempt ended with %v, want it superseded", err)
 	}
-	r.finish()
-	c.checkThree()
+	r.mustCheckpoint()
 }
 
 func TestStopBeforeRunTasksIsRemembered(t *testing.T) {
@@ -182,7 +178,7 @@ func TestRunTasksAttaches(t *testing.T) {
 	}
 	r := c.runs(dep)
 	r.mustCheckpoint()
-	r.finish()
+	r.stop()
 	var stopped *job.StoppedError
 	for range 2 { // the outcome is remembered
 		if err := m.node.RunTasks(t.Context(), dep); !errors.As(err, &stopped) {
@@ -383,6 +379,4 @@ func TestPeersJoinACheckpoint(t *testing.T) {
 	if _, err := r.order(r.on[0], b); !isDeclined(err) {
 		t.Errorf("an order of a decided checkpoint got %v, want it refused", err)
 	}
-	r.finish()
-	c.checkThree()
 }
