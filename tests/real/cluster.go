@@ -32,6 +32,9 @@ type Cluster struct {
 	Broker *kafkatest.Broker
 	S3     *Gateway
 	Client client.Client
+	// Binary is the weir command.
+	Binary string
+	env    []string // of the workers
 }
 
 // need skips the test, or fails it if everything real is required.
@@ -59,8 +62,8 @@ func binary(t testing.TB) string {
 	return out
 }
 
-// Start starts a cluster with the given number of workers and slots each.
-func Start(t *testing.T, workers, slots int) *Cluster {
+// Start starts a cluster with the given number of workers and slots each. env is added to their environment.
+func Start(t *testing.T, workers, slots int, env ...string) *Cluster {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts processes; not with -short")
@@ -72,13 +75,13 @@ func Start(t *testing.T, workers, slots int) *Cluster {
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
-	c := &Cluster{t: t, Ctx: ctx, Dir: dir}
+	c := &Cluster{t: t, Ctx: ctx, Dir: dir, Binary: binary(t)}
+	c.env = append([]string{"AWS_ACCESS_KEY_ID=" + AccessKey, "AWS_SECRET_ACCESS_KEY=" + SecretKey}, env...)
 	c.Broker = kafkatest.StartT(t, kafkatest.Options{})
 	c.S3 = startGateway(t, gateway, dir)
 	c.Stack, err = local.Start(ctx, local.Options{
-		Dir: dir, Workers: workers, Slots: slots, Brokers: []string{c.Broker.Addr()}, Binary: binary(t),
-		Storage: "s3://weir/jobs", S3Endpoint: c.S3.Endpoint(),
-		Env: []string{"AWS_ACCESS_KEY_ID=weir", "AWS_SECRET_ACCESS_KEY=weir-secret"},
+		Dir: dir, Workers: workers, Slots: slots, Brokers: []string{c.Broker.Addr()}, Binary: c.Binary,
+		Storage: "s3://weir/jobs", S3Endpoint: c.S3.Endpoint(), Env: c.env,
 	})
 	if err != nil {
 		t.Fatal(err)
