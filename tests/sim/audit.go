@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 
 	"github.com/weirstream/weir/dataplane/checkpoint"
@@ -22,7 +23,7 @@ type audit struct {
 	retired map[job.CheckpointID]bool
 	// standing are the decisions in the store.
 	standing map[job.CheckpointID]checkpoint.Manifest
-	// given up are the checkpoints that the job fell back from.
+	// fellBack are the checkpoints that the job fell back from.
 	fellBack map[job.CheckpointID]bool
 	// atRest: the sinks have been brought to rest for good.
 	atRest bool
@@ -109,6 +110,10 @@ func (w *world) decided(n job.CheckpointID, old, body []byte) {
 	}
 	w.tracef("S3: checkpoint %d of attempt %d is DURABLE at %v, final %v, transactions %s", n, m.Attempt, positionsOf(m), m.Final, lines(m))
 	w.count("durable checkpoints")
+	if n < w.audit.floor() {
+		w.count("void checkpoints")
+		return
+	}
 	if w.audit.retired[n] {
 		w.fail("RESURRECTED", "checkpoint %d is durable again after it was retired", n)
 		return
@@ -127,13 +132,23 @@ func (w *world) decided(n job.CheckpointID, old, body []byte) {
 	}
 }
 
+// floor is that of the newest durable checkpoint: what stands below it is void.
+func (a *audit) floor() job.CheckpointID {
+	if len(a.durable) == 0 {
+		return 0
+	}
+	newest, _ := checkpoint.NewestDurable(a.durable)
+	return newest.Floor
+}
+
+// lines shows the transactions of a manifest: attempt/subtask/slot@epoch.
 func lines(m checkpoint.Manifest) string {
-	var b strings.Builder
+	var out []string
 	for _, t := range m.Transactions {
 		id, _ := transaction.Parse(t.ID)
-		b.WriteString(" " + id.Attempt.String() + "/" + string(rune('0'+id.Subtask)) + "/" + string(rune('0'+id.Slot)) + "@" + string(rune('0'+t.ProducerEpoch)))
+		out = append(out, fmt.Sprintf("%d/%d/%d@%d", id.Attempt, id.Subtask, id.Slot, t.ProducerEpoch))
 	}
-	return "[" + strings.TrimPrefix(b.String(), " ") + "]"
+	return fmt.Sprint(out)
 }
 
 // checkState: the state of a durable checkpoint is that of a replay of the input up to its positions, and all
@@ -180,9 +195,10 @@ func (w *world) removed(key string, body []byte) {
 	if p.Kind != "shared" {
 		return
 	}
-	for id, m := range w.audit.standing {
-		if m.Kind == checkpoint.Durable && !w.audit.retired[id] && namesFile(m, strings.TrimPrefix(key, names.Prefix())) {
-			w.fail("FILE", "%s (%s) is deleted, checkpoint %d names it", key, body, id)
+	for _, m := range w.audit.durable {
+		stands := w.audit.standing[m.ID].Kind == checkpoint.Durable && !w.audit.retired[m.ID]
+		if stands && namesFile(m, strings.TrimPrefix(key, names.Prefix())) {
+			w.fail("FILE", "%s (%s) is deleted, checkpoint %d names it", key, body, m.ID)
 		}
 	}
 }

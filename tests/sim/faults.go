@@ -1,6 +1,9 @@
 package sim
 
-import "sort"
+import (
+	"sort"
+	"time"
+)
 
 // faults is what goes wrong in one run, all of it drawn from the seed.
 type faults struct {
@@ -27,7 +30,7 @@ type fault struct {
 type trap struct {
 	nth  int
 	kind string
-	// length is for how long a freeze lasts.
+	// length is for how long a freeze or an outage lasts.
 	length int
 }
 
@@ -40,6 +43,7 @@ type alarm struct {
 var faultKinds = []string{
 	"crash", "crash", "freeze", "freeze", "crash all", "worker crash", "worker freeze", "partition",
 	"temporal away", "cut from temporal", "kafka away", "s3 away", "database lost", "job reset", "attempt terminated",
+	"a day passes",
 }
 
 // trapLabels are the points at which a process can be made to crash or freeze; world.at panics on others, so
@@ -80,8 +84,11 @@ func (w *world) drawFaults() {
 	for range w.between(minFailures, minFailures+5) {
 		if r.IntN(2) == 0 {
 			t := trap{nth: 1 + r.IntN(1+r.IntN(12)), kind: "freeze", length: w.duration()}
-			if r.IntN(3) == 0 {
+			switch r.IntN(9) {
+			case 0, 1, 2:
 				t.kind = "crash"
+			case 3:
+				t.kind = []string{"temporal away", "kafka away", "s3 away", "crash all"}[r.IntN(4)]
 			}
 			f.traps[trapLabels[r.IntN(len(trapLabels))]] = t
 		}
@@ -105,7 +112,7 @@ func (w *world) duration() int {
 // at is called where something can go wrong inside a process.
 func (p *proc) at(label string) {
 	w := p.w
-	if p.host == nil || !w.faults.on {
+	if p.host == nil {
 		return
 	}
 	if !knownLabels[label] {
@@ -113,10 +120,16 @@ func (p *proc) at(label string) {
 	}
 	f := &w.faults
 	f.seen[label]++
-	if t := f.traps[label]; t.nth != 0 && t.nth == f.seen[label] {
-		w.tracef("trap at %q in %s", label, p.name)
-		w.hit(p.host, t.kind, t.length)
+	t := f.traps[label]
+	if !f.on || t.nth == 0 || t.nth != f.seen[label] {
+		return
 	}
+	w.tracef("trap at %q in %s: %s", label, p.name, t.kind)
+	if t.kind == "crash" || t.kind == "freeze" {
+		w.hit(p.host, t.kind, t.length)
+		return
+	}
+	w.inject(fault{kind: t.kind, length: t.length})
 }
 
 // after runs act n ticks from now.
@@ -196,15 +209,44 @@ func (w *world) inject(f fault) {
 		return
 	}
 	if w.injectElsewhere(f, h) {
-		w.faults.failures++
+		if f.kind != "a day passes" { // nothing fails in it
+			w.faults.failures++
+		}
 		w.count("fault: " + f.kind)
 	}
 }
 
+// passDay makes everything in the store a day older. Nobody can be in the middle of something for so long, so
+// it happens only while nobody is.
+func (w *world) passDay() bool {
+	for _, h := range append(append(append([]*process(nil), w.machines...), w.zombies...), w.workers...) {
+		if h.up && h.frozen {
+			return false
+		}
+	}
+	for _, p := range w.procs {
+		if p.brief && !p.dead {
+			return false
+		}
+	}
+	if w.temporal.job == nil || w.temporal.job.flight != nil {
+		return false
+	}
+	for len(w.faults.late) > 0 {
+		r := w.faults.late[0]
+		w.faults.late = w.faults.late[1:]
+		r.apply()
+	}
+	w.s3.age += 25 * time.Hour
+	return true
+}
+
 // injectElsewhere carries out what does not befall a single process; false if there was nothing to befall.
 func (w *world) injectElsewhere(f fault, h *process) bool {
-	w.tracef("fault: %s for %d", f.kind, f.length)
+	w.tracef("fault: %s (%d)", f.kind, f.length)
 	switch f.kind {
+	case "a day passes":
+		return w.passDay()
 	case "crash all":
 		for _, h := range w.machines {
 			if h.live() {

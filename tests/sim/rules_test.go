@@ -53,6 +53,42 @@ func broken(r Rule) map[string]bool {
 	return m
 }
 
+// Ensure that the simulation can fail: rules that are cheap to catch are caught.
+func TestBrokenRulesAreNoticed(t *testing.T) {
+	for _, name := range []string{
+		NoFence, NoAlignment, UnconditionalPut, AckBeforeFlush, AbortTransactions, ListOwnOnly, MarkerFirst, BelieveLoss,
+		NoRecover, AbortAnyAttempt, RecreateFiles, SweepInFlight, NoTombstone, ResolveAgain,
+	} {
+		t.Run(name, func(t *testing.T) {
+			const limit = 300
+			if search(map[string]bool{name: true}, limit) == nil {
+				t.Errorf("%d seeds with the rule broken show no violation", limit)
+			}
+		})
+	}
+}
+
+// Ensure that every switch is in the table once, with its rule.
+func TestRulesAreListed(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range Rules {
+		if r.Name == "" || r.Text == "" || seen[r.Name] {
+			t.Errorf("rule %+v is without a name or text, or listed twice", r)
+		}
+		seen[r.Name] = true
+	}
+	for _, r := range Rules {
+		if r.Needs != "" && !seen[r.Needs] {
+			t.Errorf("rule %s needs %s, which is no rule", r.Name, r.Needs)
+		}
+	}
+	for name := range brokenRules() {
+		if !seen[name] {
+			t.Errorf("-break %s: no such rule", name)
+		}
+	}
+}
+
 // TestHunt prints the table of the package documentation; run it with -hunt.
 func TestHunt(t *testing.T) {
 	if !*hunt {

@@ -46,6 +46,8 @@ type Result struct {
 	Failures, Checkpoints, Attempts, Steps, Ticks int
 	// Counts are how often what happened.
 	Counts map[string]int
+	// Points are the places where a process could have been stopped, and how often it came by.
+	Points map[string]int
 	Trace  []string
 }
 
@@ -70,7 +72,7 @@ func Run(cfg Config) Result {
 	}
 	return Result{
 		Seed: cfg.Seed, Violation: w.violation, Outcome: w.outcome, Failures: w.faults.failures,
-		Checkpoints: w.counts["durable checkpoints"] - 1, Attempts: int(w.audit.newestAttempt), Steps: w.steps, Ticks: w.now, Counts: w.counts, Trace: w.trace,
+		Checkpoints: w.counts["durable checkpoints"] - 1, Attempts: int(w.audit.newestAttempt), Steps: w.steps, Ticks: w.now, Counts: w.counts, Points: w.faults.seen, Trace: w.trace,
 	}
 }
 
@@ -109,8 +111,8 @@ func newWorld(cfg Config) *world {
 	}
 	w.s3 = &bucket{service: service{name: "S3"}, w: w, objects: map[string]object{}}
 	w.kafka = &broker{service: service{name: "Kafka"}, w: w, ids: map[string]*producerID{}, protocol: 1 + r.IntN(2)}
-	if r.IntN(5) == 0 {
-		w.kafka.timeout = w.between(400, 900)
+	if r.IntN(4) == 0 {
+		w.kafka.timeout = w.between(250, 800)
 	}
 	w.reader = &reader{w: w}
 	w.slowness = []int{0, 8, 30}[r.IntN(3)]

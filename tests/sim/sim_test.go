@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -64,6 +65,31 @@ func TestSeeds(t *testing.T) {
 	sort.Strings(keys)
 	for _, k := range keys {
 		t.Logf("%8d %s", sums[k], k)
+	}
+}
+
+// Ensure that a seed is all there is to a run.
+func TestSameSeedSameRun(t *testing.T) {
+	for s := uint64(1); s <= 5; s++ {
+		a, b := Run(Config{Seed: s, Trace: true}), Run(Config{Seed: s, Trace: true})
+		if !slices.Equal(a.Trace, b.Trace) {
+			t.Errorf("seed %d: two runs differ", s)
+		}
+	}
+}
+
+// Ensure that every point of the table is one that processes come by.
+func TestEveryPointIsReached(t *testing.T) {
+	reached := map[string]int{}
+	for _, r := range runAll(1, 60, nil) {
+		for l, n := range r.Points {
+			reached[l] += n
+		}
+	}
+	for _, l := range trapLabels {
+		if reached[l] == 0 && l != "FallBack reports" { // once in a hundred runs
+			t.Errorf("no process comes by %q", l)
+		}
 	}
 }
 

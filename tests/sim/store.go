@@ -17,7 +17,7 @@ type bucket struct {
 	service
 	w       *world
 	objects map[string]object
-	// age is added to the age of every object: days that nothing happened in.
+	// age are the days that have passed while nothing happened.
 	age time.Duration
 }
 
@@ -109,7 +109,7 @@ func (s store) List(_ context.Context, prefix string) ([]snapshot.Object, error)
 		var out []snapshot.Object
 		for k, o := range b.objects {
 			if strings.HasPrefix(k, prefix) {
-				out = append(out, snapshot.Object{Key: k, Size: int64(len(o.body)), Modified: o.at.Add(-b.age)})
+				out = append(out, snapshot.Object{Key: k, Size: int64(len(o.body)), Modified: o.at})
 			}
 		}
 		sort.Slice(out, func(i, j int) bool { return out[i].Key < out[j].Key })

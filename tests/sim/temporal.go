@@ -104,7 +104,7 @@ func (w *world) start(name string, o options, body activity) *future {
 				w.count("activities retried")
 			}
 			x := &execution{scheduled: scheduled}
-			w.execute(name, host, x, body)
+			w.execute(name, host, x, o, body)
 			w.supervise(p, f, host, x, o)
 			stop := permanent{}
 			if x.err == nil || f.cancel || errors.As(x.err, &stop) || try == o.attempts {
@@ -140,10 +140,10 @@ func (w *world) place(p *proc, f *future, o options) *process {
 }
 
 // execute runs the activity's body in a process, which may die, freeze or be cut off meanwhile.
-func (w *world) execute(name string, host *process, x *execution, body activity) {
+func (w *world) execute(name string, host *process, x *execution, o options, body activity) {
 	t := w.temporal
 	t.executions = append(t.executions, x)
-	w.spawn(name+"@"+string(host.id), host, func(p *proc) {
+	q := w.spawn(name+"@"+string(host.id), host, func(p *proc) {
 		p.step()
 		value, err := body(p, x)
 		p.at(name + " reports")
@@ -153,6 +153,7 @@ func (w *world) execute(name string, host *process, x *execution, body activity)
 			x.value, x.err, x.done = value, err, true
 		}
 	})
+	q.brief = !o.long
 }
 
 // supervise is the server's side of one execution. It returns when that has answered, was given up (then its

@@ -34,6 +34,8 @@ type proc struct {
 	next  func() (struct{}, bool)
 	stop  func()
 	dead  bool
+	// brief: an execution of an activity that is not a long one.
+	brief bool
 	// slow makes it take a step only once in so many chances.
 	slow int
 }
