@@ -23,10 +23,11 @@ type process struct {
 	env  []string // added to what inherited leaves of this process's
 	log  string   // file that its output is appended to
 
-	mu   sync.Mutex
-	cmd  *exec.Cmd
-	done chan struct{} // closed when cmd has ended
-	err  error         // valid after done
+	mu    sync.Mutex
+	extra []string // added to env
+	cmd   *exec.Cmd
+	done  chan struct{} // closed when cmd has ended
+	err   error         // valid after done
 }
 
 func (p *process) start() error {
@@ -37,7 +38,7 @@ func (p *process) start() error {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
 	cmd := exec.Command(p.path, p.args...)
-	cmd.Env = append(inherited(os.Environ()), p.env...)
+	cmd.Env = slices.Concat(inherited(os.Environ()), p.env, p.extra)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = childAttr()
 	done := make(chan struct{})
@@ -66,6 +67,12 @@ func inherited(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		return strings.HasPrefix(kv, "TEMPORAL_") || strings.HasPrefix(kv, "AWS_") || strings.HasPrefix(kv, "WEIR_")
 	})
+}
+
+func (p *process) setExtra(env []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.extra = env
 }
 
 // ended is closed when the child has ended; nil if it was never started.

@@ -82,6 +82,9 @@ func (w *Worker) Log() string { return w.proc.log }
 // Pid is the process id.
 func (w *Worker) Pid() int { return w.proc.pid() }
 
+// SetEnv sets environment variables, over those of the options, for the next start of the process.
+func (w *Worker) SetEnv(env ...string) { w.proc.setExtra(env) }
+
 // Start starts the process and waits until it is ready.
 func (w *Worker) Start(ctx context.Context) error {
 	if err := w.proc.start(); err != nil {
