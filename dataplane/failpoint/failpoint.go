@@ -5,7 +5,8 @@
 //	WEIR_FAILPOINTS     what happens where: name=action@n, separated by commas; at the n-th hit (default 1).
 //	                    name[instance] means one instance of a point that has several. Actions: kill
 //	                    (SIGKILL to this process), stop (SIGSTOP), sleep(3s), pause (until the file
-//	                    "continue" is in WEIR_FAILPOINT_DIR), error (at points that stand for a lost reply).
+//	                    "continue-<i>" is in WEIR_FAILPOINT_DIR, for rule i, counted from 0), error (at points
+//	                    that stand for a lost reply).
 //	WEIR_FAILPOINT_LOG  file to which a line is appended when a point acts: process id, point, action.
 //	WEIR_FAILPOINT_DIR  directory that several processes share: points act only once the file "armed" is
 //	                    there, and each rule in one of the processes only, once. Optional, but for pause.
@@ -30,9 +31,11 @@ const (
 	EnvLog    = "WEIR_FAILPOINT_LOG"
 	EnvDir    = "WEIR_FAILPOINT_DIR"
 
-	ArmedFile    = "armed"
-	ContinueFile = "continue"
+	ArmedFile = "armed"
 )
+
+// ContinueFile is the file that ends the pause of a rule.
+func ContinueFile(index int) string { return fmt.Sprintf("continue-%d", index) }
 
 // ErrInjected is wrapped by the errors that points return.
 var ErrInjected = errors.New("injected by a fail point")
@@ -156,7 +159,7 @@ func (r *rules) act(one *rule) error {
 	case sleep:
 		<-time.After(one.pause)
 	case pause:
-		r.await(filepath.Join(r.dir, ContinueFile))
+		r.await(filepath.Join(r.dir, ContinueFile(one.index)))
 	case fail:
 		return fmt.Errorf("%s: %w", one.name, ErrInjected)
 	}

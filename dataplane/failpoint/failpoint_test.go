@@ -121,7 +121,7 @@ func TestPauseWaitsForTheFile(t *testing.T) {
 		t.Fatal("passed without the file")
 	default:
 	}
-	touch(t, filepath.Join(dir, ContinueFile))
+	touch(t, filepath.Join(dir, ContinueFile(0)))
 	<-passed
 }
 
