@@ -23,6 +23,12 @@ func openDataDir(root string, id job.NodeID, log *slog.Logger) (*dataDir, error)
 	if err := os.MkdirAll(nodes, 0o700); err != nil {
 		return nil, fmt.Errorf("data_dir: %w", err)
 	}
+	// One process at a time makes its directory: between its birth and its lock it looks like a dead one's.
+	starting := flock.New(filepath.Join(root, "lock"))
+	if err := starting.Lock(); err != nil {
+		return nil, fmt.Errorf("data_dir: lock %s: %w", starting.Path(), err)
+	}
+	defer starting.Close()
 	removeDead(nodes, log)
 	d := &dataDir{path: filepath.Join(nodes, job.Escape(string(id)))}
 	if err := os.Mkdir(d.path, 0o700); err != nil {
