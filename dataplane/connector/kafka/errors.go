@@ -64,7 +64,9 @@ func classifyCode(code *kerr.Error, wrapped error, op, resource, right string) e
 		return job.AsFatal(fmt.Errorf("%s %s: the broker refuses the connection's sasl settings: %w", op, resource, wrapped))
 	case kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.TransactionCoordinatorFenced:
 		return job.AsFenced(wrapped)
-	case kerr.UnknownTopicOrPartition, kerr.InvalidTopicException, kerr.InvalidTransactionTimeout,
+	case kerr.UnknownTopicOrPartition:
+		return job.AsFatal(fmt.Errorf("%s %q: it does not exist; create it, or correct its name: %w", op, resource, code))
+	case kerr.InvalidTopicException, kerr.InvalidTransactionTimeout,
 		kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.UnsupportedVersion, kerr.InvalidConfig,
 		kerr.InvalidRequest, kerr.PolicyViolation, kerr.InvalidRecord:
 		return job.AsFatal(wrapped)

@@ -73,6 +73,16 @@ func (e *codeError) ErrorCode() string             { return e.code }
 func (e *codeError) ErrorMessage() string          { return e.message }
 func (e *codeError) ErrorFault() smithy.ErrorFault { return smithy.FaultUnknown }
 
+// refusedError says what to do and the server's code; the SDK's own text is four times as long, most of it
+// request ids, and hides both.
+type refusedError struct {
+	hint, code string
+	err        error
+}
+
+func (e *refusedError) Error() string { return e.hint + " (" + e.code + ")" }
+func (e *refusedError) Unwrap() error { return e.err }
+
 // hints say what to do about errors that no repetition cures.
 var hints = map[string]string{
 	"AccessDenied":                 "the credentials lack a right: s3:ListBucket on the bucket, s3:GetObject, s3:PutObject, s3:DeleteObject and s3:AbortMultipartUpload on the prefix are needed",
@@ -111,7 +121,7 @@ func classify(err error) (classified error, again bool) {
 	case code == "NoSuchKey" || (status == http.StatusNotFound && code == "NotFound"):
 		return fmt.Errorf("%w (%w)", snapshot.ErrNotFound, err), false
 	case hints[code] != "":
-		return job.AsFatal(fmt.Errorf("%s (%w)", hints[code], err)), false
+		return job.AsFatal(&refusedError{hints[code], code, err}), false
 	case slices.Contains(digests, code):
 		return fmt.Errorf("%w (%w)", snapshot.ErrContent, err), false
 	case slices.Contains(transient, code), status >= 500, status == http.StatusTooManyRequests, status == http.StatusConflict:
