@@ -271,6 +271,9 @@ func (j *streamJob) watch(p *proc) error {
 		})
 		flying := j.flight != nil
 		final, end := j.land(p, over())
+		if w.broken(FinalRedeploy) {
+			final, end = false, final || end
+		}
 		switch cmd := w.command(); {
 		case final:
 			j.stop(p, over)

@@ -3,7 +3,6 @@ package sim
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,202 +12,6 @@ import (
 	"github.com/weirstream/weir/dataplane/job"
 	"github.com/weirstream/weir/dataplane/snapshot"
 )
-
-// The job: a source of two partitions, a counter by key that fires once at the end, a transactional sink.
-const (
-	sourceVertex = "in"
-	countVertex  = "count"
-	sinkOperator = "out"
-)
-
-func graphOf(parallelism int) job.Graph {
-	return job.Graph{
-		MaxParallelism: numKeys,
-		Vertices: []job.Vertex{
-			{UID: sourceVertex, Parallelism: min(parallelism, partitions), Operators: []job.Operator{{UID: sourceVertex, Kind: "source"}}},
-			{UID: countVertex, Parallelism: parallelism, Operators: []job.Operator{{UID: countVertex, Kind: "count"}, {UID: sinkOperator, Kind: "sink"}}},
-		},
-		Edges: []job.Edge{{From: 0, To: 1, Exchange: job.Hash, Keys: []string{"key"}}},
-	}
-}
-
-// maxParallelism of the job; it is scaled between 2 and that.
-const maxParallelism = 3
-
-func (w *world) graphBy(digest string) job.Graph {
-	for p := 1; p <= maxParallelism; p++ {
-		if g := graphOf(p); w.digest(p) == digest {
-			return g
-		}
-	}
-	panic("sim: a deployment of an unknown graph")
-}
-
-func (w *world) digest(parallelism int) string {
-	if w.audit.digests[parallelism] == "" {
-		g := graphOf(parallelism)
-		w.audit.digests[parallelism] = g.Digest()
-	}
-	return w.audit.digests[parallelism]
-}
-
-// positionsOf reads the source positions out of a manifest.
-func positionsOf(m checkpoint.Manifest) (at [partitions]int) {
-	for _, s := range m.States {
-		if s.Operator != sourceVertex {
-			continue
-		}
-		var splits map[int]int
-		if err := json.Unmarshal(s.Inline, &splits); err != nil {
-			panic(err) // written by sourceState
-		}
-		for q, o := range splits {
-			at[q] = o
-		}
-	}
-	return at
-}
-
-// element is what travels in a channel: a record's key, a barrier or the end.
-type element struct {
-	key     int
-	barrier *checkpoint.Barrier
-	end     bool
-}
-
-// channelRoom is the number of elements that a channel holds.
-const channelRoom = 5
-
-// source is a source subtask.
-type source struct {
-	d        *deployment
-	id       job.SubtaskID
-	index    int
-	at       map[int]int // by partition
-	order    []int
-	requests []checkpoint.Barrier
-	newest   job.CheckpointID
-	nextAt   int
-	ended    bool
-}
-
-func newSource(d *deployment, id job.SubtaskID, at [partitions]int) *source {
-	s := &source{d: d, id: id, index: id.Index, at: map[int]int{}, newest: d.dep.Restore}
-	for q := id.Index; q < partitions; q += d.graph.Vertices[0].Parallelism {
-		s.at[q] = at[q]
-		s.order = append(s.order, q)
-	}
-	return s
-}
-
-// ready returns a partition with something to read, or -1.
-func (s *source) ready() int {
-	w := s.d.w
-	if len(s.order) == 0 {
-		return -1
-	}
-	from := w.rng.IntN(len(s.order))
-	for i := range s.order {
-		if q := s.order[(from+i)%len(s.order)]; s.at[q] < w.input.high(q) {
-			return q
-		}
-	}
-	return -1
-}
-
-func (s *source) atEnd() bool {
-	for _, q := range s.order {
-		if s.at[q] < len(s.d.w.input.keys[q]) {
-			return false
-		}
-	}
-	return true
-}
-
-func (s *source) run(p *proc) {
-	w, d := s.d.w, s.d
-	p.await(func() bool { return w.input.resolved })
-	for {
-		next := -1
-		p.await(func() bool {
-			if len(s.requests) > 0 || !s.ended && s.atEnd() {
-				return true
-			}
-			if w.now < s.nextAt {
-				return false
-			}
-			next = s.ready()
-			return next >= 0
-		})
-		switch {
-		case !s.ended && s.atEnd():
-			s.ended = true
-			s.broadcast(p, element{end: true})
-		case len(s.requests) > 0:
-			b := s.requests[0]
-			s.requests = s.requests[1:]
-			if b.ID <= s.newest {
-				continue
-			}
-			s.newest = b.ID
-			d.stepBook(checkpoint.BookEvent{Kind: checkpoint.Snapshotted, Share: checkpoint.Share{
-				ID: b.ID, Subtask: s.id, Running: !s.ended, States: []checkpoint.OperatorState{sourceState(s.index, s.at)},
-			}})
-			s.broadcast(p, element{barrier: &b})
-		default:
-			key := w.input.keys[next][s.at[next]]
-			s.at[next]++
-			s.nextAt = w.now + w.between(4, 16)
-			g := job.KeyGroupOf(uint64(key), numKeys)
-			s.send(p, job.OwnerOf(g, d.graph.Vertices[1].Parallelism, numKeys), element{key: key})
-			p.at("record sent")
-			p.step()
-		}
-	}
-}
-
-func (s *source) broadcast(p *proc, e element) {
-	for i := range s.d.graph.Vertices[1].Parallelism {
-		s.send(p, i, e)
-		p.at("barrier sent")
-	}
-}
-
-// send puts an element into the channel to a counter, waiting for room. A peer that is gone or belongs to
-// another attempt ends the attempt here.
-func (s *source) send(p *proc, to int, e element) {
-	d, w := s.d, s.d.w
-	h := w.node(d.dep.Placement.Slots[to].Node)
-	target := func() *counter {
-		if h == nil || !h.up {
-			return nil
-		}
-		o := h.deployment(d.ref)
-		if w.broken(NoFence) && len(h.attempts) > 0 {
-			o = h.attempts[len(h.attempts)-1] // whoever listens there now
-		}
-		if o == nil || o.ended {
-			return nil
-		}
-		for _, c := range o.tasks {
-			if c.index == to && s.index < len(c.in) {
-				return c
-			}
-		}
-		return nil
-	}
-	p.await(func() bool {
-		c := target()
-		return c == nil || w.reach(d.host, h) && len(c.in[s.index]) < channelRoom
-	})
-	c := target()
-	if c == nil {
-		d.end(errors.New("a connection broke"))
-		panic(killed{})
-	}
-	c.in[s.index] = append(c.in[s.index], e)
-	p.step()
-}
 
 // counter is a subtask that counts by key, with barrier.Aligner at its inputs and a sink behind it.
 type counter struct {
@@ -397,7 +200,11 @@ func (c *counter) files(counts [numKeys]int) (out []string) {
 func (c *counter) upload(p *proc, n job.CheckpointID, body string) (checkpoint.File, error) {
 	sum := sha256.Sum256([]byte(body))
 	digest := hex.EncodeToString(sum[:])
-	if f, found := c.d.reuse.Find(digest, int64(len(body))); found {
+	f, found := c.d.reuse.Find(digest, int64(len(body)))
+	if c.d.w.broken(ReuseAny) && !found {
+		f, found = c.d.named[digest]
+	}
+	if found {
 		c.d.w.count("files named again")
 		c.d.reuse.Named(n, f)
 		return f, nil
@@ -411,6 +218,7 @@ func (c *counter) upload(p *proc, n job.CheckpointID, body string) (checkpoint.F
 		return f, err
 	}
 	c.d.reuse.Named(n, f)
+	c.d.named[digest] = f
 	return f, nil
 }
 
