@@ -3,6 +3,7 @@ package proof
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -101,6 +102,31 @@ func TestProduceStopsWithItsContext(t *testing.T) {
 	})
 	if !errors.Is(err, stop) {
 		t.Errorf("got %v, want %v", err, stop)
+	}
+}
+
+// TestProduceUntil stops in the middle: what was sent is a workload of its own, with its windows closed.
+func TestProduceUntil(t *testing.T) {
+	brokers := startKafka(t)
+	stop := make(chan struct{})
+	halt := sync.OnceFunc(func() { close(stop) })
+	all := NewWorkload(3, 1_000_000)
+	sent, err := all.ProduceUntil(t.Context(), brokers, 2000, func(n int) {
+		if n >= 100 {
+			halt()
+		}
+	}, stop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sent.Records < 100 || sent.Records >= all.Records {
+		t.Fatalf("got %d records sent, want a part of %d", sent.Records, all.Records)
+	}
+	if got, want := len(consume(t, brokers, sent.Records+2, Transfers, Logins)), sent.Records+2; got != want {
+		t.Errorf("got %d records in the input, want %d", got, want)
+	}
+	if got := sent.Event(50); got != all.Event(50) {
+		t.Errorf("event 50 is %+v, want %+v", got, all.Event(50))
 	}
 }
 

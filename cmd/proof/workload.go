@@ -101,9 +101,15 @@ func CreateTopics(ctx context.Context, brokers []string, partitions int32) error
 // Produce writes the workload at about perSecond records a second (0: flat out), telling sent how far it is,
 // and then what closes every window: a record an hour later in each partition of Transfers.
 func (w Workload) Produce(ctx context.Context, brokers []string, perSecond int, sent func(int)) error {
+	_, err := w.ProduceUntil(ctx, brokers, perSecond, sent, nil)
+	return err
+}
+
+// ProduceUntil is Produce until stop is closed. It returns the workload that was sent.
+func (w Workload) ProduceUntil(ctx context.Context, brokers []string, perSecond int, sent func(int), stop <-chan struct{}) (Workload, error) {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(50_000))
 	if err != nil {
-		return err
+		return w, err
 	}
 	defer cl.Close()
 	var failed atomic.Pointer[error]
@@ -117,7 +123,7 @@ func (w Workload) Produce(ctx context.Context, brokers []string, perSecond int, 
 	for i := 0; i < w.Records; {
 		due, err := pace.due(ctx, w.Records)
 		if err != nil {
-			return err
+			return w, err
 		}
 		for ; i < due; i++ {
 			e := w.Event(i)
@@ -126,14 +132,19 @@ func (w Workload) Produce(ctx context.Context, brokers []string, perSecond int, 
 		if sent != nil {
 			sent(i)
 		}
+		select {
+		case <-stop:
+			w.Records = i
+		default:
+		}
 	}
 	if err := cl.Flush(ctx); err != nil {
-		return err
+		return w, err
 	}
 	if err := failed.Load(); err != nil {
-		return fmt.Errorf("produce: %w", *err)
+		return w, fmt.Errorf("produce: %w", *err)
 	}
-	return w.closeWindows(ctx, brokers)
+	return w, w.closeWindows(ctx, brokers)
 }
 
 // pace says how many records are due by now.

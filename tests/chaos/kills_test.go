@@ -1,5 +1,3 @@
-// Package chaos proves the promises on clusters of real parts that are killed, frozen and taken away at random
-// moments.
 package chaos
 
 import (
@@ -7,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,9 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/weirstream/weir/cmd/proof"
 	"github.com/weirstream/weir/dataplane/job"
-	"github.com/weirstream/weir/tests/real"
 )
 
 var (
@@ -34,80 +29,6 @@ func fromEnv(name string, def uint64) uint64 {
 		return v
 	}
 	return def
-}
-
-const (
-	workers     = 3
-	slots       = 2
-	parallelism = 4
-	perSecond   = 3000
-	interval    = time.Second // between checkpoints
-	name        = "payments"
-)
-
-// rig is a cluster that runs the double charge, with everything that watches it.
-type rig struct {
-	*testing.T
-	*real.Cluster
-	w        proof.Workload
-	reader   *proof.Reader
-	flow     *real.Flow
-	spec     []byte
-	produced chan error
-}
-
-// start starts a cluster and the job, and begins to send n records.
-func start(t *testing.T, seed uint64, n int) *rig {
-	t.Helper()
-	r := &rig{
-		T: t, Cluster: real.Start(t, workers, slots), w: proof.NewWorkload(seed, n),
-		spec: proof.Spec(proof.SpecOptions{Parallelism: parallelism, Interval: interval}), produced: make(chan error, 1),
-	}
-	if keep := os.Getenv("WEIR_CHAOS_LOGS"); keep != "" {
-		t.Cleanup(func() {
-			if err := os.CopyFS(filepath.Join(keep, t.Name()), os.DirFS(r.Dir)); err != nil {
-				t.Log(err)
-			}
-		})
-	}
-	if err := proof.CreateTopics(r.Ctx, r.Brokers, parallelism); err != nil {
-		t.Fatal(err)
-	}
-	var err error
-	if r.reader, err = proof.NewReader(r.Brokers); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(r.reader.Close)
-	r.flow = r.WatchFlow(r.reader)
-	r.StartJob(name, r.spec)
-	r.AwaitState(name, "running", time.Minute)
-	go func() { r.produced <- r.w.Produce(r.Ctx, r.Brokers, perSecond, nil) }()
-	return r
-}
-
-// finish waits for the whole output, cancels the job, and judges everything that a reader was ever shown.
-func (r *rig) finish(within time.Duration) {
-	r.Helper()
-	if err := <-r.produced; err != nil {
-		r.Fatal(err)
-	}
-	r.AwaitVerdict(r.reader, r.w, within)
-	if st, err := r.Status(name); err == nil {
-		r.Logf("attempt %d, %d checkpoints succeeded, %d failed", st.Attempt, st.Succeeded, st.Failed)
-	}
-	r.CLI("workflow", "cancel", "--workflow-id", name)
-	_ = r.AwaitClosed(name, time.Minute) // cancelled, as asked
-	if open := r.OpenTransactions(); len(open) > 0 {
-		r.Errorf("transactions are open after the job's end: %v", open)
-	}
-	ctx, cancel := context.WithTimeout(r.Ctx, time.Minute)
-	defer cancel()
-	if err := r.reader.AwaitQuiet(ctx, 2*time.Second); err != nil {
-		r.Fatal(err)
-	}
-	if v := r.reader.Verdict(r.w.Expect()); !v.ExactlyOnce() {
-		r.Errorf("not exactly once after the job's end\n%s", v)
-	}
 }
 
 // TestRandomKills is promise 1 under fire: every part of a cluster is killed with SIGKILL at random moments and
@@ -229,16 +150,4 @@ func (in *injector) report() string {
 		fmt.Fprintf(&b, "  %s: up after %.1fs, flow %s, output %s\n", d.fault, d.up.Sub(d.killed).Seconds(), flows, shown)
 	}
 	return b.String()
-}
-
-// pause waits: chaos has no event to wait for.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(max(d, 0))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

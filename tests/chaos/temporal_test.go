@@ -14,7 +14,7 @@ func TestTemporalAway(t *testing.T) {
 	if *long {
 		away = 3 * time.Minute
 	}
-	r := start(t, *seed, int((away+30*time.Second)/time.Second)*perSecond)
+	r := start(t, *seed, endless)
 	r.flows(0)
 	attempt := r.flow.Attempt()
 
@@ -22,9 +22,7 @@ func TestTemporalAway(t *testing.T) {
 	t.Logf("Temporal killed in attempt %d", attempt)
 	begin, last := time.Now(), r.flow.Read(attempt)
 	for step := range 5 {
-		if err := pause(r.Ctx, time.Until(begin.Add(away*time.Duration(step+1)/5))); err != nil {
-			t.Fatal(err)
-		}
+		r.wait(time.Until(begin.Add(away * time.Duration(step+1) / 5)))
 		now := r.flow.Read(attempt)
 		if now <= last {
 			t.Errorf("without Temporal for %v: %d records are read, %d were before", time.Since(begin).Round(time.Second), now, last)
@@ -42,10 +40,7 @@ func TestTemporalAway(t *testing.T) {
 	if limit := 20 * time.Second; at.Sub(back) > limit {
 		t.Errorf("the next checkpoint was committed %v after Temporal's return, want at most %v", at.Sub(back), limit)
 	}
-	// The activities that timed out attach again, or they would end the attempt; that takes them up to queued.
-	if err := pause(r.Ctx, 10*time.Second); err != nil {
-		t.Fatal(err)
-	}
+	r.wait(10 * time.Second) // a RunTasks that timed out and does not attach again would end the attempt by then
 	if now := r.flow.Attempt(); now != attempt {
 		t.Errorf("the job is at attempt %d, want %d: an outage of Temporal is no reason to restart", now, attempt)
 	}
@@ -56,6 +51,7 @@ func TestTemporalAway(t *testing.T) {
 	r.flows(attempt)
 	at, _ = r.flow.Resumed(attempt, lost)
 	t.Logf("without a database: attempt %d reads %.1fs after the start", r.flow.Attempt(), at.Sub(lost).Seconds())
+	close(r.enough)
 	r.finish(3 * time.Minute)
 }
 

@@ -2,123 +2,154 @@ package chaos
 
 import (
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/weirstream/weir/cmd/local"
+	"github.com/weirstream/weir/dataplane/failpoint"
 	"github.com/weirstream/weir/dataplane/job"
 	"github.com/weirstream/weir/dataplane/transaction"
 )
 
 // The bounds that a frozen worker is held to. They are wide: the machines that run this test may be busy.
 const (
-	// detection is how long a frozen worker goes unnoticed at most: no byte from it, no answer to probes.
-	detection = 10 * time.Second
-	// recovery is from the detection until a reader is shown something new.
-	recovery = 20 * time.Second
-	// thaw is how long a worker that wakes up may block readers: one checkpoint ends what it has left open.
+	// blocked is how long a frozen worker may keep readers waiting: until it is noticed, and a recovery.
+	blocked = peerTimeout + 20*time.Second
+	// thaw is how long it may do so when it wakes up: one checkpoint ends what it has left open.
 	thaw = 10 * time.Second
 )
 
-// TestZombies freezes a worker with SIGSTOP past every timeout, at a random moment, and wakes it up when another
-// attempt has its work: nothing of what it then does may reach a reader, it must not block one, and it must
-// serve again.
+// places are where a worker is frozen: at a fail point, or wherever it is at a random moment.
+var places = []struct{ name, point string }{
+	{"in a batch", ""},
+	{"in the flush", "precommit.before-flush"},
+	{"before the ack", "part.after-put"},
+	{"before an upload", "upload.before"},
+	{"in CommitSinks", "endtxn.before"},
+}
+
+// TestZombies freezes a worker with SIGSTOP past every timeout and wakes it up when another attempt has its work:
+// nothing of what it then does may reach a reader, it must not block one, and it must serve again.
 func TestZombies(t *testing.T) {
-	frozen, rounds := 15*time.Second, 2
+	frozen := 15 * time.Second // RunTasks is given up after 10 s without a heartbeat
+	at := places[:1]
+	at = append(at[:1:1], places[1+int(*seed)%(len(places)-1)])
 	if *long {
-		frozen, rounds = time.Minute, 6
+		frozen, at = time.Minute, places
 	}
-	// Records for the whole test: a round is a freeze, its recoveries and a kill.
-	r := start(t, *seed, int(time.Duration(rounds)*(frozen+10*time.Second)/time.Second)*perSecond)
+	r := start(t, *seed, endless)
 	moments := rand.New(rand.NewPCG(*seed, 0x7a6f6d))
-	for i := range rounds {
+	for i, place := range at {
+		z := &zombie{rig: r, w: r.Workers[i%workers], second: r.Workers[(i+1)%workers], third: r.Workers[(i+2)%workers]}
+		t.Logf("worker %d is to freeze %s", z.w.Index, place.name)
 		r.flows(0)
-		// Somewhere in a checkpoint, or between two.
-		moment := time.Duration(moments.Int64N(int64(interval)))
-		if err := pause(r.Ctx, moment); err != nil {
-			t.Fatal(err)
+		if place.point == "" {
+			r.wait(time.Duration(moments.Int64N(int64(interval)))) // somewhere in a checkpoint, or between two
+			z.freeze()
+		} else {
+			z.freezeAt(place.point)
 		}
-		r.zombie(r.Workers[i%workers], r.Workers[(i+1)%workers], frozen)
+		z.superseded()
+		r.wait(time.Until(z.frozen.Add(frozen)))
+		z.wake()
+		z.rejoin(z.third)
 	}
+	close(r.enough)
 	r.finish(3 * time.Minute)
 }
 
-// flows waits until an attempt above n has read records and the reader is shown new output.
-func (r *rig) flows(n job.Attempt) {
-	r.Helper()
-	begin := time.Now()
-	r.Await("records flow", time.Minute, func() bool {
-		at, ok := r.flow.Resumed(n, time.Time{})
-		if !ok || at.Before(begin) {
-			at = begin
-		}
-		_, shown := r.flow.Shown(at)
-		return ok && shown
-	})
+// zombie is a worker that is frozen, and those that go on.
+type zombie struct {
+	*rig
+	w, second, third *local.Worker
+	attempt          job.Attempt // of its life before
+	frozen           time.Time
 }
 
-// zombie freezes a worker of the running attempt, wakes it up after the given time, and has it prove that it is
-// well: another worker dies, and without the first one there are not enough slots.
-func (r *rig) zombie(w, other *local.Worker, frozen time.Duration) {
-	r.Helper()
-	before := r.flow.Attempt()
-	stopped := time.Now()
-	r.Logf("worker %d frozen in attempt %d", w.Index, before)
-	w.Signal(syscall.SIGSTOP)
-	r.flows(before)
-	back, _ := r.flow.Resumed(before, stopped)
-	shown, _ := r.flow.Shown(back)
-	r.Logf("records flow again after %.1fs, new output after %.1fs", back.Sub(stopped).Seconds(), shown.Sub(stopped).Seconds())
-	if gap := r.flow.LongestSilence(stopped, shown); gap > detection+recovery {
-		r.Errorf("the frozen worker blocked readers for %v, want at most %v", gap, detection+recovery)
+func (z *zombie) freeze() {
+	z.attempt, z.frozen = z.flow.Attempt(), time.Now()
+	z.w.Signal(syscall.SIGSTOP)
+	z.Logf("frozen in attempt %d", z.attempt)
+}
+
+// freezeAt makes the worker a part of an attempt, and lets it freeze itself at a fail point.
+func (z *zombie) freezeAt(point string) {
+	z.Helper()
+	dir := z.TempDir()
+	log := filepath.Join(dir, "log")
+	z.w.Kill()
+	z.w.SetEnv(failpoint.EnvPoints+"="+point+"=stop", failpoint.EnvDir+"="+dir, failpoint.EnvLog+"="+log)
+	if err := z.w.Start(z.Ctx); err != nil {
+		z.Fatal(err)
 	}
-	if err := pause(r.Ctx, time.Until(stopped.Add(frozen))); err != nil {
-		r.Fatal(err)
+	z.w.SetEnv()
+	z.rejoin(z.second)
+	z.attempt = z.flow.Attempt()
+	if err := os.WriteFile(filepath.Join(dir, failpoint.ArmedFile), nil, 0o600); err != nil {
+		z.Fatal(err)
 	}
+	z.Await("point "+point, 30*time.Second, func() bool { _, err := os.Stat(log); return err == nil })
+	z.frozen = time.Now()
+	z.Logf("frozen in attempt %d", z.attempt)
+}
+
+// superseded waits for the attempt that goes on without the zombie.
+func (z *zombie) superseded() {
+	z.Helper()
+	z.flows(z.attempt)
+	back, _ := z.flow.Resumed(z.attempt, z.frozen)
+	shown, _ := z.flow.Shown(back)
+	z.Logf("records flow again after %.1fs, new output after %.1fs", back.Sub(z.frozen).Seconds(), shown.Sub(z.frozen).Seconds())
+	if gap := z.flow.LongestSilence(z.frozen, shown); gap > blocked {
+		z.Errorf("the frozen worker blocked readers for %v, want at most %v", gap, blocked)
+	}
+}
+
+// wake lets the zombie go on, and watches what it is worth.
+func (z *zombie) wake() {
+	z.Helper()
 	woken := time.Now()
-	w.Signal(syscall.SIGCONT)
-	r.Await("the zombie's attempt has ended", 30*time.Second, func() bool {
-		figures, err := w.Figures(r.Ctx)
+	z.w.Signal(syscall.SIGCONT)
+	z.Await("the zombie's attempt has ended", 30*time.Second, func() bool {
+		figures, err := z.w.Figures(z.Ctx)
 		for _, a := range figures {
-			if a.Ref.Attempt <= before {
+			if a.Ref.Attempt <= z.attempt {
 				return false
 			}
 		}
 		return err == nil
 	})
-	r.Logf("the zombie let go of attempt %d after %.1fs", before, time.Since(woken).Seconds())
-	r.Await("no transaction of the zombie is open", thaw, func() bool { return r.noneBelow(before) })
-	if err := pause(r.Ctx, time.Until(woken.Add(thaw))); err != nil {
-		r.Fatal(err)
+	z.Logf("the zombie let go of attempt %d after %.1fs", z.attempt, time.Since(woken).Seconds())
+	z.Await("no transaction of the zombie is open", thaw, z.noneOpen)
+	z.wait(time.Until(woken.Add(thaw)))
+	if gap := z.flow.LongestSilence(woken, time.Now()); gap > thaw-time.Second {
+		z.Errorf("readers were shown nothing for %v after the zombie woke up", gap)
 	}
-	if gap := r.flow.LongestSilence(woken, time.Now()); gap > thaw-time.Second {
-		r.Errorf("readers were shown nothing for %v after the zombie woke up", gap)
-	}
-	r.rejoin(w, other)
 }
 
-// noneBelow reports whether every open transaction is of an attempt above n.
-func (r *rig) noneBelow(n job.Attempt) bool {
-	for _, id := range r.OpenTransactions() {
+// noneOpen reports whether no transaction of the zombie's attempt is open.
+func (z *zombie) noneOpen() bool {
+	for _, id := range z.OpenTransactions() {
 		p, err := transaction.Parse(id)
-		if err != nil || p.Attempt <= n {
+		if err != nil || p.Attempt <= z.attempt {
 			return false
 		}
 	}
 	return true
 }
 
-// rejoin kills another worker, so that the next attempt needs w.
-func (r *rig) rejoin(w, other *local.Worker) {
-	r.Helper()
-	before := r.flow.Attempt()
-	killed := time.Now()
+// rejoin kills another worker, so that the next attempt needs the zombie: two workers have just enough slots.
+func (z *zombie) rejoin(other *local.Worker) {
+	z.Helper()
+	before, killed := z.flow.Attempt(), time.Now()
 	other.Kill()
-	r.Await("the worker that was frozen takes part in the next attempt", time.Minute, func() bool { return r.flow.On(w) > before })
-	r.flows(before)
-	r.Logf("attempt %d runs with worker %d, %.1fs after worker %d was killed", r.flow.On(w), w.Index, time.Since(killed).Seconds(), other.Index)
-	if err := other.Start(r.Ctx); err != nil {
-		r.Fatal(err)
+	z.Await("the worker takes part in the next attempt", time.Minute, func() bool { return z.flow.On(z.w) > before })
+	z.flows(before)
+	z.Logf("attempt %d runs with worker %d, %.1fs after worker %d was killed", z.flow.On(z.w), z.w.Index, time.Since(killed).Seconds(), other.Index)
+	if err := other.Start(z.Ctx); err != nil {
+		z.Fatal(err)
 	}
 }
