@@ -317,11 +317,30 @@ func (b *builder) row(s *stepNode) {
 		b.ports[s.rel] = ports[0]
 		return
 	}
-	j := b.join(s.spec.UID, ports, s.spec.Parallelism, nil)
+	j := b.join(s.spec.UID, ports, s.spec.Parallelism, b.order(s, ports, in))
 	i := b.addStage(j.vertex, Stage{UID: s.spec.UID, Row: row, OnError: s.spec.OnError})
 	b.enter(j, task.Target{Kind: task.ToStage, Index: i})
 	b.ports[s.rel] = port{vertex: j.vertex, kind: stagePort, index: i, schema: row.Out}
 	b.describe(j.vertex, job.Operator{UID: s.spec.UID, Kind: rowKind(row), Detail: rowDetail(s)})
+}
+
+// order returns the columns of in by which rows must be sent to the subtasks of a step without an operator: the
+// key of updates, whose order counts, if they change hands at all. nil means that any subtask may have any row.
+func (b *builder) order(s *stepNode, ports []port, in *batch.Schema) (keys []int) {
+	for i, r := range s.inputs {
+		if r.mode != Upsert || b.plan.Vertices[ports[i].vertex].Parallelism == s.spec.Parallelism {
+			continue
+		}
+		keys = nil
+		for _, name := range r.keys {
+			k := in.Index(name)
+			if k < 0 {
+				return nil // the step drops the key: nobody behind it can tell whose updates these are
+			}
+			keys = append(keys, k)
+		}
+	}
+	return keys
 }
 
 // identity says that the row stage changes nothing.

@@ -288,6 +288,10 @@ func (p *planner) plain(s *stepNode) {
 	s.out = p.projection(s, s.in)
 	s.rel.schema = outputSchema(s.out, s.in.HasTime)
 	for i, in := range s.inputs {
+		if s.where != nil && in.mode != Append {
+			// A row that an update makes unfit would have to be deleted behind the filter.
+			p.problems.Add(s.spec.Where.At, fmt.Sprintf("reads inserts only, %s", updates(in)), "filter before the aggregate, or aggregate in a window")
+		}
 		switch {
 		case i == 0:
 			s.rel.mode, s.rel.keys = renamed(in.mode, in.keys, s.out)

@@ -38,8 +38,10 @@ func (r *relation) needAll() {
 func (s *stepNode) needs() (used []bool, time bool) {
 	used = make([]bool, len(s.in.Fields))
 	add := func(n expr.Node) {
-		refs(n, s.in, used)
-		time = time || n != nil && expr.UsesEventTime(n)
+		if n != nil {
+			refs(n, s.in, used)
+			time = time || expr.UsesEventTime(n)
+		}
 	}
 	add(s.where)
 	if s.spec.Aggregate == nil {
@@ -53,8 +55,11 @@ func (s *stepNode) needs() (used []bool, time bool) {
 	for _, k := range s.keys {
 		add(k.node)
 	}
-	s.args(used)
-	for _, o := range s.out {
+	for _, c := range s.calls {
+		add(c.Arg)
+		add(c.Filter)
+	}
+	for _, o := range slices.Concat(s.columns, s.out) { // these read results; only event time comes from s.in
 		time = time || expr.UsesEventTime(o.node)
 	}
 	return used, time || s.rel.time || s.spec.Window != nil

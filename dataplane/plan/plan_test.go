@@ -131,6 +131,8 @@ sources:
 			`takes inserts only, "a" updates by [id]; add upsert: [id]`},
 		{"twice", "steps:\n  a: {from: s, key_by: [id], aggregate: {n: count(*)}, ttl: none}\n  b: {from: a, key_by: [n], aggregate: {m: count(*)}, ttl: none}\nsinks: {o: {from: b, discard: {}}}\n",
 			`reads inserts only, "a" updates by [id]`},
+		{"filtered updates", "steps:\n  a: {from: s, key_by: [id], aggregate: {n: count(*)}, ttl: none}\n  b: {from: a, where: n > 2}\nsinks: {o: {from: b, discard: {}}}\n",
+			`b.where: reads inserts only, "a" updates by [id]`},
 		{"no time", "steps:\n  a: {from: s, key_by: [id], window: {tumble: 1m}, aggregate: {n: count(*)}}\nsinks: {o: {from: a, discard: {}}}\n", `"s" has no event_time; add it`},
 		{"union", "steps:\n  a: {from: s, select: [id]}\n  b: {from: s, select: [amount]}\n  c: {from: [a, b]}\nsinks: {o: {from: c, discard: {}}}\n", `has no column "id"`},
 		{"doubles", "steps:\n  a: {from: s, select: [id, who.*, {name: status}]}\nsinks: {o: {from: a, discard: {}}}\n", ""},
@@ -152,6 +154,38 @@ sources:
 		if !strings.HasPrefix(err.Error(), "job.yaml:") {
 			t.Errorf("%s: %v has no place", c.name, err)
 		}
+	}
+}
+
+// A step that runs wider than the aggregate before it gets the updates of a key in one subtask: else an older one
+// might overtake a newer.
+func TestUpdatesKeepTheirOrder(t *testing.T) {
+	p := mustPlan(t, `
+name: x
+sources:
+  s: {kafka: {brokers: ["b:1"], topic: t}, format: json, schema: {id: bigint, kind: string, amount: double}}
+steps:
+  a: {from: s, key_by: [kind, id], aggregate: {n: count(*), total: sum(amount)}, ttl: none, parallelism: 3}
+  b: {from: a, select: [total, {key: id}, kind], parallelism: 2}
+  c: {from: s, select: [id], parallelism: 2}
+sinks:
+  o: {from: b, kafka: {brokers: ["b:1"], topic: o}, format: json, upsert: [key, kind], parallelism: 2}
+  d: {from: c, discard: {}}
+`)
+	found := map[string]job.Edge{}
+	for i, e := range p.Graph.Edges {
+		found[p.Graph.Vertices[e.To].UID] = e
+		for k, c := range p.EdgeKeys[i] {
+			if got := p.EdgeSchemas[i].Fields[c].Name; got != e.Keys[k] {
+				t.Errorf("edge %d has key column %s, called %s", i, got, e.Keys[k])
+			}
+		}
+	}
+	if e := found["b"]; e.Exchange != job.Hash || strings.Join(e.Keys, " ") != "kind id" {
+		t.Errorf("updates reach b by %s of %v, want hash of kind and id", e.Exchange, e.Keys)
+	}
+	if e := found["c"]; e.Exchange != job.Rebalance {
+		t.Errorf("inserts reach c by %s, want rebalance", e.Exchange)
 	}
 }
 
