@@ -35,6 +35,7 @@ func numbers(wm int64, ns ...int64) *batch.Batch {
 type log struct {
 	mu    sync.Mutex
 	lines []string
+	left  time.Duration // of the last barrier
 	more  chan struct{}
 }
 
@@ -98,6 +99,9 @@ func (l *log) Send(_ context.Context, b *batch.Batch) error {
 }
 func (l *log) Flush(context.Context) error { return nil }
 func (l *log) Barrier(_ context.Context, b checkpoint.Barrier) error {
+	l.mu.Lock()
+	l.left = b.Remaining
+	l.mu.Unlock()
 	l.add("barrier %d", b.ID)
 	return nil
 }
