@@ -136,7 +136,7 @@ func (w *walker) next(limit int) (*format.Records, error) {
 		}
 		kind := codec(h.attributes & 7)
 		if len(rs.Values) > 0 && (inPlace != (kind == codecNone) || !inPlace && len(rs.Buf) >= limit) {
-			return finish(rs), nil
+			return rs, nil
 		}
 		body := w.at + batchHeader
 		stop := h.next
@@ -158,18 +158,7 @@ func (w *walker) next(limit int) (*format.Records, error) {
 	if len(rs.Values) == 0 {
 		return nil, nil
 	}
-	return finish(rs), nil
-}
-
-// finish drops the keys if there are none.
-func finish(rs *format.Records) *format.Records {
-	for _, k := range rs.Keys {
-		if k.Len >= 0 {
-			return rs
-		}
-	}
-	rs.Keys = nil
-	return rs
+	return rs, nil
 }
 
 // pass moves behind the batch.
@@ -215,10 +204,7 @@ func (w *walker) read(rs *format.Records, h batchHead, i, stop int) error {
 	if h.count > (stop-i)/minRecord {
 		return w.corrupt(h.first, "%d records in %d bytes", h.count, stop-i)
 	}
-	rs.Keys = slices.Grow(rs.Keys, h.count)
-	rs.Values = slices.Grow(rs.Values, h.count)
-	rs.Times = slices.Grow(rs.Times, h.count)
-	rs.Offsets = slices.Grow(rs.Offsets, h.count)
+	w.grow(rs, h)
 	buf := rs.Buf[:stop]
 	previous := h.first - 1
 	for k := range h.count {
@@ -247,7 +233,12 @@ func (w *walker) read(rs *format.Records, h batchHead, i, stop int) error {
 		if h.attributes&attrLogAppend != 0 {
 			millis = h.maxTime
 		}
-		rs.Keys = append(rs.Keys, key)
+		if key.Len >= 0 && rs.Keys == nil {
+			rs.Keys = nullKeys(len(rs.Values), cap(rs.Values))
+		}
+		if rs.Keys != nil {
+			rs.Keys = append(rs.Keys, key)
+		}
 		rs.Values = append(rs.Values, value)
 		rs.Times = append(rs.Times, millis*1000)
 		rs.Offsets = append(rs.Offsets, offset)
@@ -256,6 +247,27 @@ func (w *walker) read(rs *format.Records, h batchHead, i, stop int) error {
 		return w.corrupt(h.first, "%d bytes after the last record", stop-i)
 	}
 	return nil
+}
+
+// grow makes room for the records of a batch, and with the first of a response's batches for about as many as will
+// come if the others are like it.
+func (w *walker) grow(rs *format.Records, h batchHead) {
+	n := h.count
+	if len(rs.Values) == 0 && h.attributes&7 == 0 {
+		n += n * (len(w.src) - h.next) / (h.next - w.at) * 17 / 16
+	}
+	rs.Values = slices.Grow(rs.Values, n)
+	rs.Times = slices.Grow(rs.Times, n)
+	rs.Offsets = slices.Grow(rs.Offsets, n)
+}
+
+// nullKeys are the keys of n records before the first that has one.
+func nullKeys(n, room int) []format.Span {
+	keys := make([]format.Span, n, room)
+	for i := range keys {
+		keys[i].Len = -1
+	}
+	return keys
 }
 
 func (w *walker) corrupt(offset int64, f string, args ...any) error {
@@ -284,7 +296,12 @@ func varint(b []byte, i int) (int64, int) {
 	return varintLong(b, i)
 }
 
+// varintLong reads what is longer than a byte; lengths and deltas mostly have two.
 func varintLong(b []byte, i int) (int64, int) {
+	if uint(i) < uint(len(b)) && uint(i+1) < uint(len(b)) && b[i+1] < 0x80 {
+		u := uint64(b[i]&0x7f) | uint64(b[i+1])<<7
+		return int64(u>>1) ^ -int64(u&1), i + 2
+	}
 	if i < 0 || i >= len(b) {
 		return 0, -1
 	}
