@@ -165,14 +165,35 @@ func bindDateFormat(c *Call, args []*Typed) (*Typed, error) {
 	if err != nil {
 		return nil, errAt(c.Args[1].Offset(), "%v", err)
 	}
-	k := &kernel{run: each(putText(func(dst []byte, f *frame, r int32) []byte {
-		days, us := timeOf(f, r)
-		for _, p := range pieces {
-			dst = p.append(dst, days, us)
+	return apply(c, textType, &kernel{run: dateFormat(pieces)}, []*Typed{t}), nil
+}
+
+// dateFormat writes times by a pattern. Neighbours mostly have the same text, since a stream's times are near each
+// other: only the first row of a run is written, the others share its text.
+func dateFormat(pieces []datePiece) func(*frame) error {
+	unit := usDay
+	for _, p := range pieces {
+		unit = min(unit, p.unit)
+	}
+	return func(f *frame) error {
+		var last int64
+		var text batch.View
+		for i, r := range f.rows {
+			days, us := timeOf(f, r)
+			now := days*(usDay/unit) + us/unit
+			if i > 0 && now == last {
+				f.out.Views[r] = text
+				continue
+			}
+			f.buf = f.buf[:0]
+			for k := range pieces {
+				f.buf = pieces[k].append(f.buf, days, us)
+			}
+			f.out.SetBytes(int(r), f.buf)
+			last, text = now, f.out.Views[r]
 		}
-		return dst
-	}))}
-	return apply(c, textType, k, []*Typed{t}), nil
+		return nil
+	}
 }
 
 // datePiece is literal text, or a field of some width.
@@ -180,6 +201,7 @@ type datePiece struct {
 	text  string
 	field func(days, us int64) int64
 	width int
+	unit  int64 // the text is the same for all times within a unit, in µs
 }
 
 func (p *datePiece) append(dst []byte, days, us int64) []byte {
@@ -188,6 +210,9 @@ func (p *datePiece) append(dst []byte, days, us int64) []byte {
 	}
 	return appendPadded(dst, p.field(days, us), p.width)
 }
+
+// dateUnits are the units of the fields that change within a day.
+var dateUnits = map[byte]int64{'H': usHour, 'h': usHour, 'm': usMinute, 's': usSecond}
 
 var dateFields = map[byte]func(days, us int64) int64{
 	'y': timeParts["year"], 'M': timeParts["month"], 'd': timeParts["day"], 'D': timeParts["doy"],
@@ -203,7 +228,10 @@ func parseDatePattern(s string) ([]datePiece, error) {
 		for i+n < len(s) && s[i+n] == c {
 			n++
 		}
-		field := dateFields[c]
+		field, unit := dateFields[c], usDay
+		if u, ok := dateUnits[c]; ok {
+			unit = u
+		}
 		switch {
 		case c == '\'':
 			end := strings.IndexByte(s[i+1:], '\'')
@@ -214,22 +242,22 @@ func parseDatePattern(s string) ([]datePiece, error) {
 			if text == "" {
 				text = "'"
 			}
-			pieces = append(pieces, datePiece{text: text})
+			pieces = append(pieces, datePiece{text: text, unit: usDay})
 			n = end + 2
 		case c == 'S' && n <= 6:
-			unit := usSecond
+			unit = usSecond
 			for range n {
 				unit /= 10
 			}
-			pieces = append(pieces, datePiece{field: func(_, us int64) int64 { return us % usSecond / unit }, width: n})
+			pieces = append(pieces, datePiece{field: func(_, us int64) int64 { return us % usSecond / unit }, width: n, unit: unit})
 		case c == 'y' && n == 2:
-			pieces = append(pieces, datePiece{field: func(d, us int64) int64 { return floorMod(field(d, us), 100) }, width: 2})
+			pieces = append(pieces, datePiece{field: func(d, us int64) int64 { return floorMod(field(d, us), 100) }, width: 2, unit: unit})
 		case field != nil && n <= 4 && (n <= 2 || c == 'y' || c == 'D' && n == 3):
-			pieces = append(pieces, datePiece{field: field, width: n})
+			pieces = append(pieces, datePiece{field: field, width: n, unit: unit})
 		case 'a' <= c|0x20 && c|0x20 <= 'z':
 			return nil, errors.New("the pattern's " + strings.Repeat(string(c), n) + " is not available; there are yyyy, MM, dd, HH, hh, mm, ss, SSS, DDD")
 		default:
-			pieces = append(pieces, datePiece{text: s[i : i+n]})
+			pieces = append(pieces, datePiece{text: s[i : i+n], unit: usDay})
 		}
 		i += n
 	}
