@@ -50,27 +50,62 @@ func (w *writer) Write(_ context.Context, b *batch.Batch) error {
 
 // read sums the values of c's logical rows. Of a string it reads the length and the ends.
 func read(c *batch.Column, b *batch.Batch) (sum uint64) {
-	n := b.Len()
-	kind := c.Type.Kind
-	for i := range n {
+	var value func(row int) uint64
+	switch kind := c.Type.Kind; {
+	case c.Type.IsInt64():
+		return readInts(c, b)
+	case c.Type.IsView():
+		return readBytes(c, b)
+	case kind == batch.Float64:
+		value = func(row int) uint64 { return math.Float64bits(c.Floats[row]) }
+	case kind == batch.Decimal:
+		value = func(row int) uint64 { return c.Decs[row].Lo + uint64(c.Decs[row].Hi)*31 }
+	default:
+		value = func(row int) uint64 {
+			if c.Bools.Get(row) {
+				return 3
+			}
+			return 0
+		}
+	}
+	for i := range b.Len() {
+		if row := b.Row(i); c.Null(row) {
+			sum++
+		} else {
+			sum += value(row)
+		}
+	}
+	return sum
+}
+
+// readInts is read for integers and times.
+func readInts(c *batch.Column, b *batch.Batch) (sum uint64) {
+	if c.Valid == nil && b.Sel == nil {
+		for _, v := range c.Ints[:b.Rows] {
+			sum += uint64(v)
+		}
+		return sum
+	}
+	for i := range b.Len() {
+		if row := b.Row(i); c.Null(row) {
+			sum++
+		} else {
+			sum += uint64(c.Ints[row])
+		}
+	}
+	return sum
+}
+
+// readBytes is read for strings and bytes.
+func readBytes(c *batch.Column, b *batch.Batch) (sum uint64) {
+	for i := range b.Len() {
 		row := b.Row(i)
 		if c.Null(row) {
 			sum++
 			continue
 		}
-		switch {
-		case c.Type.IsInt64():
-			sum += uint64(c.Ints[row])
-		case c.Type.IsView():
-			if v := c.Bytes(row); len(v) > 0 {
-				sum += uint64(len(v))<<16 | uint64(v[0])<<8 | uint64(v[len(v)-1])
-			}
-		case kind == batch.Float64:
-			sum += math.Float64bits(c.Floats[row])
-		case kind == batch.Decimal:
-			sum += c.Decs[row].Lo + uint64(c.Decs[row].Hi)*31
-		case c.Bools.Get(row):
-			sum += 3
+		if v := c.Bytes(row); len(v) > 0 {
+			sum += uint64(len(v))<<16 | uint64(v[0])<<8 | uint64(v[len(v)-1])
 		}
 	}
 	return sum
