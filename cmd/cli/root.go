@@ -66,7 +66,7 @@ A job is a Temporal workflow; workers are processes that form a cluster.
 		return usageError{fmt.Errorf("%w\nsee: %s --help", err, c.CommandPath())}
 	})
 	group(root)
-	root.AddCommand(devCommand(s), demoCommand(s), benchCommand(s), workerCommand(s), jobCommand(s), topicCommand(s), settingsCommand(s))
+	root.AddCommand(devCommand(s), demoCommand(s), benchCommand(s), workerCommand(s), jobCommand(s), topicCommand(s), transactionCommand(s), settingsCommand(s))
 	return root
 }
 
