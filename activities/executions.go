@@ -44,14 +44,14 @@ func AttemptOpen(ctx context.Context, x Executions, name string, ref job.Ref) (b
 
 // Open implements Executions.
 func (t Temporal) Open(ctx context.Context, id, run string) (bool, error) {
-	d, err := t.Client.DescribeWorkflowExecution(ctx, id, "")
+	d, err := t.Client.DescribeWorkflow(ctx, id, "")
 	if err != nil {
 		if absent(err) {
 			return false, nil
 		}
 		return false, fmt.Errorf("describe workflow %s: %w", id, err)
 	}
-	info := d.GetWorkflowExecutionInfo()
+	info := d.RawResponse.GetWorkflowExecutionInfo()
 	if first := info.GetFirstRunId(); run != "" && first != "" && first != run {
 		return false, nil
 	}

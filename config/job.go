@@ -140,8 +140,6 @@ type Common struct {
 	OnError     OnError
 }
 
-func (c *Common) common() *Common { return c }
-
 func (c *Connection) named() string { return c.Name }
 func (c *Common) named() string     { return c.Name }
 

@@ -49,7 +49,7 @@ func TestSecretOfPlainTextRedacts(t *testing.T) {
 	var log bytes.Buffer
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "password", s.Password)
 	for what, text := range map[string]string{
-		"%v": fmt.Sprintf("%v", s), "%s": fmt.Sprintf("%s", s.Password), "%q": fmt.Sprintf("%q", s.Password), "%#v": fmt.Sprintf("%#v", s), "json": string(asJSON), "log": log.String(),
+		"%v": fmt.Sprintf("%v", s), "%s": s.Password.String(), "%q": fmt.Sprintf("%q", s.Password), "%#v": fmt.Sprintf("%#v", s), "json": string(asJSON), "log": log.String(),
 	} {
 		if strings.Contains(text, canary) || !strings.Contains(text, "redacted") {
 			t.Errorf("%s: got %s, want it redacted", what, text)

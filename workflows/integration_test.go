@@ -195,11 +195,11 @@ func TestContinueAsNewCarriesState(t *testing.T) {
 	if first.Attempt != 1 || first.Restarts != 0 {
 		t.Errorf("attempt %d, %d restarts; want the first attempt to live on", first.Attempt, first.Restarts)
 	}
-	d, err := w.client.DescribeWorkflowExecution(t.Context(), "long", "")
+	d, err := w.client.DescribeWorkflow(t.Context(), "long", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if latest := d.GetWorkflowExecutionInfo().GetExecution().GetRunId(); latest == firstRun {
+	if latest := d.RawResponse.GetWorkflowExecutionInfo().GetExecution().GetRunId(); latest == firstRun {
 		t.Fatalf("seven checkpoints and still the first run %s", latest)
 	}
 	w.cluster.Kill(first.Nodes[1])

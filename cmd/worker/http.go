@@ -70,7 +70,7 @@ func (h *httpServer) serve(n *node.Node, c *cluster.Cluster, profiles bool) {
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}
 	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	go h.server.Serve(h.listener)
+	go func() { _ = h.server.Serve(h.listener) }() // ends with close
 }
 
 func writeJSON(w http.ResponseWriter, v any) {

@@ -112,7 +112,7 @@ func TestGoneAreForgotten(t *testing.T) {
 			id := job.NodeID(fmt.Sprintf("n%04d", i))
 			r.put(id, "127.0.0.1:1", metadata{})
 			r.drop(id)
-			time.Sleep(time.Millisecond) // the bubble's clock
+			time.Sleep(time.Millisecond) //nolint:forbidigo // the bubble's clock
 		}
 		members := r.list()
 		if got, want := len(members), maxGone; got != want {
@@ -121,7 +121,7 @@ func TestGoneAreForgotten(t *testing.T) {
 		if got, want := members[0].ID, job.NodeID("n0256"); got != want {
 			t.Errorf("oldest remembered = %s, want %s", got, want)
 		}
-		time.Sleep(2 * rememberGone)
+		time.Sleep(2 * rememberGone) //nolint:forbidigo // the bubble's clock
 		r.put("last", "127.0.0.1:1", metadata{})
 		r.drop("last")
 		if got := len(r.list()); got != 1 {

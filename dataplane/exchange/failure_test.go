@@ -19,7 +19,6 @@ type rawPeer struct {
 	t    *testing.T
 	sock net.Conn
 	in   *frameReader
-	seq  uint64
 }
 
 func dialRaw(t *testing.T, addr string) *rawPeer {

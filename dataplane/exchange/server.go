@@ -237,7 +237,7 @@ func (s *Server) handshake(sock net.Conn) {
 // readHello reads the first frame of a connection, which has to come soon and to be a hello.
 func (s *Server) readHello(sock net.Conn, in *frameReader) (hello, error) {
 	_ = sock.SetDeadline(time.Now().Add(s.timings.Dead))
-	defer sock.SetDeadline(time.Time{})
+	defer func() { _ = sock.SetDeadline(time.Time{}) }()
 	head, payload, err := in.next()
 	if err != nil {
 		return hello{}, err

@@ -365,7 +365,7 @@ func (p *planner) doubles(out []output) {
 	seen := map[string]bool{}
 	for _, o := range out {
 		if seen[o.name] {
-			p.problems.Add(o.at, fmt.Sprintf("two columns %q", o.name), fmt.Sprintf(`rename one or prefix, {"a_*": …}`))
+			p.problems.Add(o.at, fmt.Sprintf("two columns %q", o.name), `rename one or prefix, {"a_*": …}`)
 		}
 		seen[o.name] = true
 	}

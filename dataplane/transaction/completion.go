@@ -80,7 +80,6 @@ type Completion struct {
 	// at is the position in todo; committed and lost are what came of those before it.
 	at              int
 	committed, lost []checkpoint.Transaction
-	markerRead      bool
 	verdict         Verdict
 }
 

@@ -111,7 +111,7 @@ func (c *Committer) end(ctx context.Context, t checkpoint.Transaction, commit bo
 			return err
 		}
 		err = codeError(resp.ErrorCode)
-		switch err {
+		switch err { //nolint:errorlint // the bare value of an error code
 		case kerr.InvalidTxnState, kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidProducerIDMapping:
 			errors.As(err, &refused)
 			return nil

@@ -83,7 +83,7 @@ func (r *reader) fetch(broker int32, req *kmsg.FetchRequest, parts []*partition)
 
 // take delivers the records of one partition's answer and moves its position.
 func (r *reader) take(p *partition, rp *kmsg.FetchResponseTopicPartition) error {
-	switch err := codeError(rp.ErrorCode); err {
+	switch err := codeError(rp.ErrorCode); err { //nolint:errorlint // the bare value of an error code
 	case nil:
 	case kerr.OffsetOutOfRange:
 		return r.outOfRange(p)

@@ -145,7 +145,7 @@ func (s *Store) Upload(ctx context.Context, key, path string, size int64, digest
 func (s *Store) upload(ctx context.Context, key, path string, size int64, digest string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("local file: %v", err) // not wrapped: a missing local file is no missing object
+		return fmt.Errorf("local file: %v", err) //nolint:errorlint // not wrapped: a missing local file is no missing object
 	}
 	defer f.Close()
 	h := sha256.New()
@@ -197,7 +197,7 @@ func (s *Store) write(key string, body io.Reader, publish func(tmp, key string) 
 func (s *Store) writeTemp(tmp string, body io.Reader) (err error) {
 	f, err := s.root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return fmt.Errorf("temporary file: %v", err) // not wrapped: it says nothing about the key
+		return fmt.Errorf("temporary file: %v", err) //nolint:errorlint // not wrapped: it says nothing about the key
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if _, err := io.Copy(f, body); err != nil {

@@ -38,7 +38,7 @@ func (s *Store) retry(ctx context.Context, size int64, try func(context.Context)
 			return nil
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("%w (try %d: %v)", ctx.Err(), n, err)
+			return fmt.Errorf("%w (try %d: %w)", ctx.Err(), n, err)
 		}
 		classified, again := classify(err)
 		wait := pause/2 + rand.N(pause/2+1)
