@@ -9,7 +9,7 @@ CHECK_VERSION    := v0.6.0
 
 export PATH := $(BIN):$(PATH)
 
-.PHONY: all build demo dev test unit race e2e sim lint arch check tools tool-temporal tool-versitygw tool-lint clean
+.PHONY: all build demo dev test unit race e2e crash sim lint arch check tools tool-temporal tool-versitygw tool-lint clean
 
 all: build lint arch unit
 
@@ -35,6 +35,10 @@ race:
 
 e2e: build tools
 	WEIR_REQUIRE_REAL=1 WEIR_BINARY=$(CURDIR)/bin/weir $(GO) test -count=1 -timeout 14m -v ./tests/e2e/...
+
+## Every crash point with every target: half an hour and more.
+crash: tool-temporal
+	WEIR_REQUIRE_REAL=1 WEIR_CRASH_ALL=1 $(GO) test -count=1 -timeout 3h -v -run TestCrashPoints ./tests/crash
 
 sim:
 	$(GO) test -count=1 ./tests/sim/... -seeds 200

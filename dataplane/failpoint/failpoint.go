@@ -7,7 +7,8 @@
 //	                    (SIGKILL to this process), stop (SIGSTOP), sleep(3s), pause (until the file
 //	                    "continue-<i>" is in WEIR_FAILPOINT_DIR, for rule i, counted from 0), error (at points
 //	                    that stand for a lost reply).
-//	WEIR_FAILPOINT_LOG  file to which a line is appended when a point acts: process id, point, action.
+//	WEIR_FAILPOINT_LOG  file to which a line is appended when a point acts: process id, rule (from 0),
+//	                    point, action.
 //	WEIR_FAILPOINT_DIR  directory that several processes share: points act only once the file "armed" is
 //	                    there, and each rule in one of the processes only, once. Optional, but for pause.
 //
@@ -147,7 +148,7 @@ func (r *rules) record(one *rule, instance string) {
 	if instance != "" {
 		name += "[" + instance + "]"
 	}
-	fmt.Fprintf(f, "%d %s %s\n", os.Getpid(), name, one.action)
+	fmt.Fprintf(f, "%d %d %s %s\n", os.Getpid(), one.index, name, one.action)
 }
 
 func (r *rules) act(one *rule) error {

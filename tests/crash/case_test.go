@@ -85,6 +85,8 @@ func (r *run) plan() {
 	switch r.c.way.road {
 	case failure:
 		list = append(list, provocation)
+	case race: // the second rule only tells that the manifest's writer is through
+		list = append(list, "commit.before-manifest-put=pause", "commit.after-manifest-put=sleep(0s)")
 	case loss:
 		list = append(list, "commit.after-manifest-put=pause")
 	}
@@ -127,8 +129,12 @@ func (r *run) begin() <-chan error {
 	}
 	r.await("output of the first checkpoint", func() bool { return r.reader.Passed() > 0 })
 	r.rules.touch(r.t, failpoint.ArmedFile)
-	if r.c.way.road == loss {
+	switch r.c.way.road {
+	case loss:
 		r.lose()
+	case race:
+		r.await("a manifest about to be written", func() bool { return r.rules.fired(0) != 0 })
+		r.victim(r.rules.fired(0), worker).Kill()
 	}
 	return produced
 }
@@ -184,29 +190,34 @@ func (r *run) strike() {
 		}
 	default:
 		before, _ := r.status(r.name)
-		r.victim(pid).Kill()
+		r.victim(pid, r.c.target).Kill()
 		limit := time.Now().Add(held)
 		r.await("the next attempt, or the end of the hold", func() bool {
 			st, err := r.status(r.name)
 			return err == nil && st.Attempt > before.Attempt && st.State == "running" || time.Now().After(limit)
 		})
 	}
+	if r.c.way.road == race { // the manifest is written first now, and the abort must obey it
+		r.rules.touch(r.t, failpoint.ContinueFile(0))
+		limit := time.Now().Add(held)
+		r.await("the manifest's writer, if it lives", func() bool { return r.rules.fired(1) != 0 || time.Now().After(limit) })
+	}
 	r.rules.touch(r.t, failpoint.ContinueFile(r.point)) // also for those who come there later
 }
 
-// victim chooses a process other than pid, which stands at the point: the one that holds the job's control
-// activity, or one that runs tasks.
-func (r *run) victim(pid int) *local.Worker {
+// victim chooses a process other than pid, which stands at a point: for the target control the one that holds
+// the job's control activity, for worker one that runs tasks.
+func (r *run) victim(pid int, who target) *local.Worker {
 	var idle *local.Worker
 	holder := r.holder(r.name)
 	for _, w := range r.stack.Workers {
 		if w.Pid() == pid || !w.Alive() {
 			continue
 		}
-		if r.c.target == control && w.Pid() == holder {
+		if who == control && w.Pid() == holder {
 			return w
 		}
-		if f, err := w.Figures(r.ctx); err == nil && len(f) > 0 && r.c.target == worker {
+		if f, err := w.Figures(r.ctx); err == nil && len(f) > 0 && who == worker {
 			return w
 		}
 		idle = w

@@ -151,12 +151,9 @@ func (r *rules) fired(i int) int {
 		return 0
 	}
 	for line := range strings.Lines(string(b)) {
-		f := strings.Fields(line)
-		var pid int
-		if len(f) == 3 && f[1]+"="+f[2] == r.list[i] {
-			if _, err := fmt.Sscan(f[0], &pid); err == nil {
-				return pid
-			}
+		var pid, rule int
+		if n, _ := fmt.Sscan(line, &pid, &rule); n == 2 && rule == i {
+			return pid
 		}
 	}
 	return 0

@@ -44,6 +44,8 @@ const (
 	start
 	// failure: when a worker was killed between freezing and uploading.
 	failure
+	// race: when a worker was killed while the manifest was about to be written, so that an abort comes too.
+	race
 	// loss: when the brokers have aborted the transactions of a durable checkpoint.
 	loss
 	// end: when every source of a bounded job has ended.
@@ -69,7 +71,7 @@ var ways = map[string]way{
 	"commit.before-manifest-put": {steering, steady},
 	"commit.after-manifest-put":  {steering, steady},
 	"commit.manifest-reply-lost": {steering, steady},
-	"abort.before-record-put":    {steering, failure},
+	"abort.before-record-put":    {steering, race},
 	"abort.after-record-put":     {steering, failure},
 	"endtxn.before":              {steering, steady},
 	"endtxn.after":               {steering, steady},
