@@ -35,17 +35,32 @@ func (e *Engine) program(p *plan.Plan, dep job.Deployment) (node.Compiled, error
 		}
 		prog.Vertices = append(prog.Vertices, v)
 	}
-	return node.Compiled{Program: prog, NewState: stateOf(p.Job), Close: func() {}}, nil
+	return node.Compiled{Program: prog, NewState: stateOf(p), Close: func() {}}, nil
 }
 
-func stateOf(j *config.Job) func(state.Config) (state.Backend, error) {
-	if j.State.Memory != nil {
+// stateOf opens the states of a job.
+func stateOf(p *plan.Plan) func(state.Config) (state.Backend, error) {
+	if p.Job.State.Memory != nil {
 		return func(c state.Config) (state.Backend, error) { return memory.Open(c) }
 	}
+	cache := cacheBytes(p)
 	return func(c state.Config) (state.Backend, error) {
-		c.CacheBytes = int64(j.State.Pebble.Cache)
+		c.CacheBytes = cache
 		return pebble.Open(c)
 	}
+}
+
+// cacheBytes is what each keyed operator gets of the cache of a slot, in which there may be a subtask of each.
+func cacheBytes(p *plan.Plan) int64 {
+	keyed := int64(0)
+	for _, v := range p.Vertices {
+		for _, s := range v.Stages {
+			if s.Aggregate != nil {
+				keyed++
+			}
+		}
+	}
+	return int64(p.Job.State.Pebble.Cache) / max(keyed, 1)
 }
 
 func (e *Engine) vertex(p *plan.Plan, v *plan.Vertex, dep job.Deployment) (task.Vertex, error) {
