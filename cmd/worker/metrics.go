@@ -12,6 +12,7 @@ import (
 var (
 	subtaskLabels = []string{"job", "vertex", "subtask"}
 	recordsDesc   = prometheus.NewDesc("weir_records_total", "Records that a subtask read, in this attempt.", subtaskLabels, nil)
+	bytesDesc     = prometheus.NewDesc("weir_bytes_total", "Bytes of the records that a source read, in this attempt.", subtaskLabels, nil)
 	emittedDesc   = prometheus.NewDesc("weir_emitted_total", "Rows that a subtask's sinks took, in this attempt.", subtaskLabels, nil)
 	lateDesc      = prometheus.NewDesc("weir_late_total", "Rows that came after their window had closed.", subtaskLabels, nil)
 	skippedDesc   = prometheus.NewDesc("weir_skipped_total", "Bad rows that were skipped or diverted.", subtaskLabels, nil)
@@ -30,7 +31,7 @@ type figures struct{ n *node.Node }
 
 // Describe implements prometheus.Collector.
 func (figures) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{recordsDesc, emittedDesc, lateDesc, skippedDesc, lagDesc, stateDesc, attemptDesc, checkpointDesc, ageDesc, tookDesc} {
+	for _, d := range []*prometheus.Desc{recordsDesc, bytesDesc, emittedDesc, lateDesc, skippedDesc, lagDesc, stateDesc, attemptDesc, checkpointDesc, ageDesc, tookDesc} {
 		ch <- d
 	}
 }
@@ -53,6 +54,9 @@ func (f figures) Collect(ch chan<- prometheus.Metric) {
 				ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
 			}
 			count(recordsDesc, s.Records)
+			if s.Source {
+				count(bytesDesc, s.Bytes)
+			}
 			count(emittedDesc, s.Emitted)
 			count(lateDesc, s.Late)
 			count(skippedDesc, s.Skipped)

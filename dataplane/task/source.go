@@ -298,6 +298,7 @@ func (h *sourceHead) records(sp *sourceSplit, rs *format.Records) error {
 		}
 		sp.Position = rs.Offsets[to-1] + 1
 		h.s.records.Rows.Add(int64(to - from))
+		h.s.bytes.Add(bytesOf(rs.Values[from:to]))
 		if len(h.wake) > 0 {
 			<-h.wake
 			if err := h.letters(); err != nil {
@@ -360,3 +361,11 @@ func (h *sourceHead) emitMark() error {
 }
 
 var errNoTime = errors.New("no event time (at is null)")
+
+// bytesOf is the length of all values.
+func bytesOf(values []format.Span) (n int64) {
+	for _, v := range values {
+		n += int64(max(v.Len, 0))
+	}
+	return n
+}

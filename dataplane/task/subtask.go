@@ -69,6 +69,7 @@ type Subtask struct {
 	failed     chan error
 	stateBytes atomic.Int64      // memory of the keyed states, as of the last snapshot
 	records    operator.Counters // of the source or the inputs
+	bytes      atomic.Int64      // read by the source
 	bad        operator.Counters // of the source
 }
 
@@ -293,14 +294,16 @@ func (s *Subtask) freeze(b checkpoint.Barrier, snap *Snapshot) error {
 // Figures are the counters of a subtask.
 type Figures struct {
 	Records, Emitted, Late, Skipped int64
-	Lag                             int64 // −1 unknown; sources only
+	// Bytes are those of the values of the records read; sources only.
+	Bytes int64
+	Lag   int64 // −1 unknown; sources only
 	// StateBytes is the memory of the keyed states as of the last snapshot.
 	StateBytes int64
 }
 
 // Figures reads the subtask's counters. Any goroutine, after Run has called ready.
 func (s *Subtask) Figures() Figures {
-	f := Figures{Records: s.records.Rows.Load(), Skipped: s.bad.Skipped.Load(), StateBytes: s.stateBytes.Load()}
+	f := Figures{Records: s.records.Rows.Load(), Bytes: s.bytes.Load(), Skipped: s.bad.Skipped.Load(), StateBytes: s.stateBytes.Load()}
 	if s.source != nil {
 		f.Lag = s.source.lag.Load()
 	}
