@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +17,7 @@ import (
 
 // small starts a cluster for what is about the control of attempts.
 func small(t *testing.T, nodes int) *cluster {
-	return newCluster(t, nodes, 1, fmt.Sprintf(three, nodes, step("q17"), step("tumble"), "pebble"))
+	return newCluster(t, nodes, 1, three(nodes, "pebble"))
 }
 
 // An order may come while the node still restores: it waits, and the wait counts against its deadline.
@@ -84,7 +83,7 @@ func TestLateOrderIsDeclinedByItsDeadline(t *testing.T) {
 		t.Errorf("snapshot: %v, want it declined: its time was over before the attempt ran", err)
 	}
 	_, _ = r.abort(b.ID, errors.New("declined"))
-	r.mustCheckpoint()
+	c.awaitCheckpoint(r)
 }
 
 func isDeclined(err error) bool {
@@ -340,7 +339,7 @@ func TestFatalPreCommitEndsTheAttempt(t *testing.T) {
 
 // A state that cannot be opened ends the deployment and leaves nothing open (see leaks).
 func TestStateThatDoesNotOpen(t *testing.T) {
-	c := newCluster(t, 1, 2, fmt.Sprintf(three, 2, step("q17"), step("tumble"), "pebble"))
+	c := newCluster(t, 1, 2, three(2, "pebble"))
 	for _, bad := range []int32{1, 2, 4} { // the first, one behind others of a vertex, the last
 		var opened atomic.Int32
 		c.state = func() error {
