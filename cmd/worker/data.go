@@ -29,14 +29,23 @@ func openDataDir(root string, id job.NodeID, log *slog.Logger) (*dataDir, error)
 		return nil, fmt.Errorf("data_dir: lock %s: %w", starting.Path(), err)
 	}
 	defer starting.Close()
+	// One process at a time: between a directory and its lock there is a moment in which it looks dead.
+	turn := flock.New(filepath.Join(root, "nodes.lock"))
+	if err := turn.Lock(); err != nil {
+		return nil, fmt.Errorf("data_dir: %w", err)
+	}
+	defer turn.Close()
 	removeDead(nodes, log)
 	d := &dataDir{path: filepath.Join(nodes, job.Escape(string(id)))}
 	if err := os.Mkdir(d.path, 0o700); err != nil {
 		return nil, fmt.Errorf("data_dir: %w", err)
 	}
 	d.lock = flock.New(filepath.Join(d.path, "lock"))
-	if ok, err := d.lock.TryLock(); err != nil || !ok {
-		return nil, fmt.Errorf("data_dir: lock %s: taken %v: %w", d.lock.Path(), !ok, err)
+	switch ok, err := d.lock.TryLock(); {
+	case err != nil:
+		return nil, fmt.Errorf("data_dir: lock %s: %w", d.lock.Path(), err)
+	case !ok:
+		return nil, fmt.Errorf("data_dir: lock %s: another process has it", d.lock.Path())
 	}
 	return d, nil
 }
@@ -51,7 +60,7 @@ func removeDead(nodes string, log *slog.Logger) {
 	for _, e := range entries {
 		dir := filepath.Join(nodes, e.Name())
 		if _, err := os.Stat(filepath.Join(dir, "lock")); err != nil {
-			continue // just being made, or no node's
+			continue // no node's
 		}
 		l := flock.New(filepath.Join(dir, "lock"))
 		if ok, err := l.TryLock(); err != nil || !ok {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -142,14 +143,16 @@ func (p *process) executions() activities.Executions {
 func (p *process) startTemporal(ctx context.Context) error {
 	opts := p.cfg.Temporal
 	opts.Logger = sdkLogger{p.log.With("part", "temporal")}
+	resumeAtOnce(&opts)
 	c, err := dialTemporal(ctx, opts, p.log, p.http)
 	if err != nil {
 		return err
 	}
 	p.client = c
-	// A sticky queue makes a workflow wait for its last process; a dead one must not hold up recovery.
+	// A sticky queue makes a workflow wait for its last process; a dead one must not hold up recovery. Nor must a
+	// frozen one: every poll that it has open takes a task with it, so there is only one.
 	control := sdkworker.New(c, activities.ControlQueue, sdkworker.Options{
-		StickyScheduleToStartTimeout: 2 * time.Second, WorkerStopTimeout: stopTimeout,
+		StickyScheduleToStartTimeout: 2 * time.Second, WorkerStopTimeout: stopTimeout, MaxConcurrentActivityTaskPollers: 1,
 	})
 	workflows.Register(control)
 	activities.RegisterControl(control, &activities.Control{
@@ -205,6 +208,15 @@ func dialOnce(ctx context.Context, opts client.Options) (client.Client, error) {
 	return client.DialContext(ctx, opts)
 }
 
+// stopAll stops the workers together: each may wait stopTimeout for its activities.
+func stopAll(workers []sdkworker.Worker) {
+	var stopping sync.WaitGroup
+	for _, w := range workers {
+		stopping.Go(w.Stop)
+	}
+	stopping.Wait()
+}
+
 // stop undoes start, in reverse and within the leave timeout.
 func (p *process) stop() error {
 	limit := 8 * time.Second
@@ -220,9 +232,7 @@ func (p *process) stop() error {
 	if p.node != nil {
 		errs = append(errs, p.node.Leave(ctx))
 	}
-	for _, w := range p.workers {
-		w.Stop()
-	}
+	stopAll(p.workers)
 	if p.cluster != nil {
 		errs = append(errs, p.cluster.Leave(ctx))
 	}
