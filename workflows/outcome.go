@@ -27,6 +27,9 @@ func (s *State) after(r CheckpointRecord) Action {
 	if r.Result != Undecided {
 		s.Decided = max(s.Decided, r.ID)
 	}
+	if s.Running != nil && (r.Result == Committed || r.Result == Durable) {
+		s.forgive(s.Running.nodes())
+	}
 	switch r.Result {
 	case Committed:
 		s.Durable, s.Committed = max(s.Durable, r.ID), max(s.Committed, r.ID)

@@ -124,6 +124,12 @@ func (s *State) stopped(e activities.Ending, at time.Time) {
 	s.Running = nil
 }
 
+// forgive strikes nodes that have taken part in a checkpoint off those to avoid: one that was lost for a while is as
+// good as any once it has come back.
+func (s *State) forgive(nodes []job.NodeID) {
+	s.Avoid = slices.DeleteFunc(s.Avoid, func(n job.NodeID) bool { return slices.Contains(nodes, n) })
+}
+
 func prepend[T any](list []T, v T, keep int) []T {
 	list = slices.Insert(list, 0, v)
 	return list[:min(len(list), keep)]

@@ -25,6 +25,9 @@ var (
 const (
 	// beat is the heartbeat timeout of everything that may outlive its process.
 	beat = 10 * time.Second
+	// pulse is that of control activities, and the time that a workflow task of our children may take. A process
+	// that freezes may have taken one of them with it, and a recovery waits until the server gives it to another.
+	pulse = 6 * time.Second
 	// queued is how long work may wait for a node's worker: a Temporal client may back off ten seconds
 	// after an outage, a queue that nobody polls is a dead node.
 	queued = 30 * time.Second
@@ -42,7 +45,7 @@ func insist() *temporal.RetryPolicy {
 
 func onControl(ctx workflow.Context, summary string, within time.Duration, retry *temporal.RetryPolicy) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue: activities.ControlQueue, StartToCloseTimeout: within, HeartbeatTimeout: beat, RetryPolicy: retry, Summary: summary,
+		TaskQueue: activities.ControlQueue, StartToCloseTimeout: within, HeartbeatTimeout: pulse, RetryPolicy: retry, Summary: summary,
 	})
 }
 
@@ -153,6 +156,9 @@ func watchNodes(ctx workflow.Context, id job.NodeID, in activities.WatchInput) w
 
 func watchAttempt(ctx workflow.Context, in activities.WatchInput) workflow.Future {
 	ctx = onControl(ctx, fmt.Sprintf("any process watches attempt %d", in.Attempt), forever, insist())
+	o := workflow.GetActivityOptions(ctx)
+	o.HeartbeatTimeout = beat
+	ctx = workflow.WithActivityOptions(ctx, o)
 	return workflow.ExecuteActivity(ctx, control.WatchAttempt, in)
 }
 
@@ -171,7 +177,7 @@ func snapshot(ctx workflow.Context, id job.NodeID, in activities.SnapshotInput) 
 func onChild(ctx workflow.Context, id, summary string) workflow.Context {
 	return workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID: id, TaskQueue: activities.ControlQueue, ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON,
-		StaticSummary: summary,
+		WorkflowTaskTimeout: pulse, StaticSummary: summary,
 	})
 }
 
