@@ -239,8 +239,26 @@ func (w *world) checkLoss(m checkpoint.Manifest, done *transaction.Completion) {
 }
 
 // checkNoTarget: where the job finds nothing to fall back to, there never was anything.
-func (w *world) checkNoTarget(lost job.CheckpointID, ts []checkpoint.Transaction, covered []job.CheckpointID) {
-	if t, ok := transaction.FallBackTarget(w.audit.durable, covered, ts); ok {
+func (w *world) checkNoTarget(lost job.CheckpointID) {
+	var gone []checkpoint.Transaction
+	var covered []job.CheckpointID
+	for _, m := range w.audit.durable {
+		all := true
+		for _, t := range m.Transactions {
+			x := w.kafka.find(t.ID, t.ProducerID, t.ProducerEpoch)
+			if x != nil && x.state == completeCommit {
+				continue
+			}
+			all = false
+			if m.ID == lost {
+				gone = append(gone, t)
+			}
+		}
+		if all {
+			covered = append(covered, m.ID)
+		}
+	}
+	if t, ok := transaction.FallBackTarget(w.audit.durable, covered, gone); ok {
 		w.fail("NO FALL BACK", "all transactions of checkpoint %d are lost, and %d, to which the job could go back, is not kept", lost, t.ID)
 	}
 }

@@ -239,7 +239,6 @@ func (w *world) fallBack(p *proc, a job.Attempt, lost, n job.CheckpointID) (take
 	}
 	from, found := transaction.FallBackTarget(look.Decisions, look.Committed, ts)
 	if !found {
-		w.checkNoTarget(lost, ts, look.Committed)
 		return false, permanent{fmt.Errorf("fall back from %d: %w", lost, errGone)}
 	}
 	m, err := checkpoint.Restored(from, ref(a), n, from.Floor, fmt.Sprintf("fell back from %d", lost))

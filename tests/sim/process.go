@@ -16,6 +16,8 @@ type process struct {
 	control bool
 	up      bool
 	frozen  bool
+	// crashes counts the lives of a control worker, which keeps its name.
+	crashes int
 	// hitAt is when it last crashed, froze or went on.
 	hitAt int
 	// cut: it cannot reach Temporal.
@@ -88,6 +90,7 @@ const suspicion = 24
 func (w *world) crash(h *process) {
 	w.tracef("CRASH of %s", h.id)
 	h.up, h.frozen, h.hitAt = false, false, w.now
+	h.crashes++
 	for _, p := range w.procs {
 		if p.host == h {
 			p.dead = true

@@ -218,6 +218,9 @@ func (j *streamJob) fallBack(p *proc, c *claim) (taken bool, err error) {
 		}))
 		return err
 	})
+	if errors.Is(err, errGone) {
+		j.w.checkNoTarget(c.newest)
+	}
 	if err != nil || taken {
 		return taken, err
 	}

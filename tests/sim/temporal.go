@@ -159,9 +159,9 @@ func (w *world) execute(name string, host *process, x *execution, o options, bod
 // supervise is the server's side of one execution. It returns when that has answered, was given up (then its
 // error says so) or was cancelled.
 func (w *world) supervise(p *proc, f *future, host *process, x *execution, o options) {
-	began, seen := w.now, w.now
+	began, seen, life := w.now, w.now, host.crashes
 	p.await(func() bool {
-		if host.reachesTemporal() && w.now-seen <= heartbeat {
+		if host.reachesTemporal() && host.crashes == life && w.now-seen <= heartbeat {
 			seen = w.now
 		}
 		return x.done || f.cancel || w.now > seen+heartbeat || !o.long && w.now > began+startToClose
