@@ -50,7 +50,7 @@ type SourceConfig struct {
 	Group string
 	// Discover is how often new partitions are looked for: 30 s.
 	Discover time.Duration
-	// PartitionBytes bounds what one fetch takes of one partition (2 MiB), FetchBytes one fetch of one
+	// PartitionBytes bounds what one fetch takes of one partition (1 MiB), FetchBytes one fetch of one
 	// broker (8 MiB). A single record larger than that is read nevertheless.
 	PartitionBytes, FetchBytes int32
 	// BatchBytes bounds what one compressed batch may decompress to: 256 MiB.
@@ -67,7 +67,7 @@ var _ connector.Source = (*Source)(nil)
 // NewSource returns a source; nothing is dialled.
 func NewSource(cfg SourceConfig) *Source {
 	cfg.Discover = orDefault(cfg.Discover, 30*time.Second)
-	cfg.PartitionBytes = orDefault(cfg.PartitionBytes, 2<<20)
+	cfg.PartitionBytes = orDefault(cfg.PartitionBytes, 1<<20)
 	cfg.FetchBytes = orDefault(cfg.FetchBytes, 8<<20)
 	cfg.BatchBytes = orDefault(cfg.BatchBytes, 256<<20)
 	if cfg.Start.Kind == "" {
