@@ -313,7 +313,8 @@ func TestPersistPlanObeysTheFirst(t *testing.T) {
 	}
 }
 
-// Ensure that an upload whose reply was lost is found, and that a truncated download is noticed.
+// Ensure that an upload whose reply was lost is found, and that a truncated download is repeated once and then
+// counts as damage.
 func TestTransferFaults(t *testing.T) {
 	s := snapshottest.NewMemory()
 	path := filepath.Join(t.TempDir(), "f")
@@ -330,12 +331,15 @@ func TestTransferFaults(t *testing.T) {
 		t.Fatalf("retry: %v", err)
 	}
 	dir := t.TempDir()
-	f.Decide, _ = once(snapshottest.OpOpen, snapshottest.Fault{Truncate: true})
-	if err := snapshot.Download(t.Context(), f, ref.UID, file, dir); !errors.Is(err, snapshot.ErrContent) {
-		t.Errorf("truncated: got %v, want ErrContent", err)
+	var calls *int
+	f.Decide, calls = once(snapshottest.OpOpen, snapshottest.Fault{Truncate: true})
+	if err := snapshot.Download(t.Context(), f, ref.UID, file, dir); err != nil || *calls != 2 {
+		t.Errorf("truncated once: got %v after %d tries, want success after 2", err, *calls)
 	}
-	if err := snapshot.Download(t.Context(), f, ref.UID, file, dir); err != nil {
-		t.Errorf("again: %v", err)
+	f.Decide = func(op snapshottest.Op, _ string) snapshottest.Fault { return snapshottest.Fault{Truncate: op == snapshottest.OpOpen} }
+	err = snapshot.Download(t.Context(), f, ref.UID, file, dir)
+	if !errors.Is(err, snapshot.ErrContent) || !errors.Is(err, checkpoint.ErrDamaged) || job.ClassOf(err) != job.Fatal {
+		t.Errorf("truncated always: got %v, want fatal damage", err)
 	}
 	// Something else stands at the key: its size gives it away.
 	if err := s.Put(t.Context(), snapshot.Names{UID: ref.UID}.Key(file.Name), []byte("longer state")); err != nil {

@@ -78,10 +78,22 @@ func checkSize(ctx context.Context, s Store, key string, size int64) error {
 	return fmt.Errorf("upload %s/%s: created by someone and gone again: %w", s, key, ErrNotFound)
 }
 
-// Download streams f into dir under its local name: into a temporary file, which is renamed only when size and
-// digest are right. It wraps ErrContent when they are not (a retry may help: the transfer may have been cut),
-// and ErrNotFound. dir must exist; nothing outside it is ever written.
+// Download streams f, which a manifest names, into dir under its local name: into a temporary file, which is renamed
+// only when size and digest are right. It wraps ErrContent when they are not, twice, since the first transfer may
+// have been cut, or ErrNotFound; both are damage to the checkpoint, so it wraps checkpoint.ErrDamaged too. dir must
+// exist; nothing outside it is ever written.
 func Download(ctx context.Context, s Store, uid job.UID, f checkpoint.File, dir string) error {
+	err := download(ctx, s, uid, f, dir)
+	if errors.Is(err, ErrContent) {
+		err = download(ctx, s, uid, f, dir)
+	}
+	if errors.Is(err, ErrContent) || errors.Is(err, ErrNotFound) {
+		return job.AsFatal(fmt.Errorf("%w: %w", checkpoint.ErrDamaged, err))
+	}
+	return err
+}
+
+func download(ctx context.Context, s Store, uid job.UID, f checkpoint.File, dir string) error {
 	if err := f.Validate(); err != nil {
 		return job.AsFatal(fmt.Errorf("download %q: %w", f.Name, err))
 	}

@@ -285,8 +285,8 @@ func testTransfer(t *testing.T, s snapshot.Store) {
 		t.Fatal(err)
 	}
 	for _, bad := range []checkpoint.File{longer, other} {
-		if err := snapshot.Download(t.Context(), s, ref.UID, bad, dir); !errors.Is(err, snapshot.ErrContent) {
-			t.Errorf("download of %+v: got %v, want ErrContent", bad, err)
+		if err := snapshot.Download(t.Context(), s, ref.UID, bad, dir); !errors.Is(err, snapshot.ErrContent) || !errors.Is(err, checkpoint.ErrDamaged) {
+			t.Errorf("download of %+v: got %v, want ErrContent and ErrDamaged", bad, err)
 		}
 	}
 	gone := f
