@@ -186,7 +186,7 @@ Last failure: attempt 2: node n1: subtask totals[1]: overflow
 
 | checkpoint | result | at (UTC) | took | state | uploaded | records | lag |
 |--:|---|---|--:|--:|--:|--:|--:|
-| 42 | committed | 12:00:00 | 812 ms | 1.3 MiB | 512 B | 1000 | 3 |
+| 42 | committed | 12:00:00 | 812 ms | 1.3 MiB | 512 B | 1,000 | 3 |
 | 41 | aborted: node n2: disk \| full second line | 12:00:00 | 0 ms | 0 B | 0 B | 0 | ? |
 `
 	if got != want {
@@ -213,6 +213,14 @@ func TestFormatting(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 ms", 9999: "9999 ms", 12_340: "12.3s", 61_000: "1m1s"} {
 		if got := millis(n); got != want {
 			t.Errorf("millis(%d) = %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestCountsAreGrouped(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1000: "-1,000", -100: "-100", 24273392: "24,273,392"} {
+		if got := grouped(n); got != want {
+			t.Errorf("grouped(%d) is %s, want %s", n, got, want)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (j *streamJob) deploy() error {
 func (j *streamJob) recovered(abandon bool) (activities.Claim, error) {
 	for {
 		var claim activities.Claim
-		err := j.retrying("the store cannot be read", abandon, func() (err error) {
+		err := j.recovering("the store cannot be read", abandon, func() (err error) {
 			claim, err = claimAttempt(j.ctx, activities.ClaimInput{Job: j.st.Planned.Job, Above: j.st.Attempt})
 			return err
 		})
@@ -55,7 +55,7 @@ func (j *streamJob) recovered(abandon bool) (activities.Claim, error) {
 		}
 		j.st.claimed(claim)
 		var r activities.Recovery
-		err = j.retrying("the sinks cannot be brought to the latest checkpoint", abandon, func() (err error) {
+		err = j.recovering("the sinks cannot be brought to the latest checkpoint", abandon, func() (err error) {
 			r, err = recoverSinks(j.ctx, activities.RecoverInput{Job: j.st.Planned.Job, Attempt: claim.Attempt, Manifest: claim.Newest})
 			return err
 		})
@@ -111,7 +111,7 @@ func (j *streamJob) place(c activities.Claim) (placed activities.Placed, err err
 	in := activities.PlaceInput{
 		Job: j.st.Planned.Job, Attempt: c.Attempt, Restore: c.Newest, First: j.st.Next, Slots: j.st.Planned.Slots, Avoid: j.st.Avoid,
 	}
-	err = j.retrying("the job cannot be placed", true, func() (err error) {
+	err = j.recovering("the job cannot be placed", true, func() (err error) {
 		placed, err = placeAttempt(j.ctx, in)
 		return err
 	})

@@ -49,8 +49,8 @@ func row(c CheckpointRecord) string {
 	if c.Reason != "" {
 		result += ": " + cell(c.Reason)
 	}
-	return fmt.Sprintf("| %d | %s | %s | %s | %s | %s | %d | %s |\n", c.ID, result, c.At.UTC().Format("15:04:05"),
-		millis(c.TookMs), size(c.Stats.Bytes), size(c.Stats.Uploaded), c.Stats.Records, lag(c.Stats.LagRecords))
+	return fmt.Sprintf("| %d | %s | %s | %s | %s | %s | %s | %s |\n", c.ID, result, c.At.UTC().Format("15:04:05"),
+		millis(c.TookMs), size(c.Stats.Bytes), size(c.Stats.Uploaded), grouped(c.Stats.Records), lag(c.Stats.LagRecords))
 }
 
 // brief is a checkpoint in a few words, for the timer that follows it.
@@ -84,7 +84,16 @@ func lag(records int64) string {
 	if records < 0 {
 		return "?"
 	}
-	return fmt.Sprint(records)
+	return grouped(records)
+}
+
+// grouped formats a count in groups of three digits: 24,273,392.
+func grouped(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }
 
 func plural(n int, noun string) string {

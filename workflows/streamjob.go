@@ -137,6 +137,18 @@ func refusedInput(why string) error {
 // retrying repeats a step until it succeeds or can never succeed. Between tries it says in the details what
 // the job waits for. With abandon, a cancellation ends the waiting.
 func (j *streamJob) retrying(what string, abandon bool, step func() error) error {
+	return j.retryingUnless(final, what, abandon, step)
+}
+
+// recovering is retrying for a step that has succeeded before in the life of the job, or could have: what refuses it
+// now, such as rights that were taken away or keys that were changed, can be given back, and a job that gave up would
+// leave its transactions open. Before the first attempt it is a mistake in the job, which fails.
+func (j *streamJob) recovering(what string, abandon bool, step func() error) error {
+	ran := len(j.st.Attempts) > 0
+	return j.retryingUnless(func(err error) bool { return final(err) && !(ran && kind(err) == activities.TypeFatal) }, what, abandon, step)
+}
+
+func (j *streamJob) retryingUnless(final func(error) bool, what string, abandon bool, step func() error) error {
 	phase := j.phase
 	for try := 0; ; try++ {
 		err := step()

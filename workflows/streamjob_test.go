@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -284,6 +285,35 @@ func TestJobWaitsAndSaysForWhat(t *testing.T) {
 	var cancelled *temporal.CanceledError
 	if err := s.start(); !errors.As(err, &cancelled) {
 		t.Errorf("the job ended with %v, want cancelled", err)
+	}
+}
+
+// A store or broker that refuses a job which has run, say with changed keys, is waited for: giving up would leave
+// its transactions open. Before the first attempt it is a mistake in the job.
+func TestJobThatHasRunOutlastsRefusals(t *testing.T) {
+	for _, ran := range []bool{false, true} {
+		s := newScript(t)
+		s.job()
+		var refusing atomic.Bool
+		refusing.Store(true)
+		s.place = func(in activities.PlaceInput) (activities.Placed, error) {
+			if refusing.Load() && (in.Attempt > 1) == ran {
+				return activities.Placed{}, failureOf(activities.TypeFatal, "the secret key is wrong")
+			}
+			return activities.Placed{Nodes: []job.NodeSlot{{Node: "n1"}}, Watchers: []job.NodeID{"n1"}}, nil
+		}
+		s.at(15*time.Second, func() { s.ended(1, activities.TypePeerLost, "peer lost: node n1") })
+		s.at(40*time.Second, func() {
+			if v := s.status(); v.State != "waiting" || !strings.Contains(v.WaitingFor, "secret key is wrong") {
+				t.Errorf("status %+v, want waiting for the store", v)
+			}
+			refusing.Store(false)
+		})
+		s.at(100*time.Second, s.env.CancelWorkflow)
+		err := s.start()
+		if temporal.IsCanceledError(err) != ran {
+			t.Errorf("ran before: %v; the job ended with %v", ran, err)
+		}
 	}
 }
 

@@ -62,6 +62,9 @@ func (s *State) status(name, phase, waiting string, inFlight job.CheckpointID) S
 		Restarts: s.Restarts.Total, LastFailure: s.Restarts.Last, Storage: s.Planned.Job.Storage,
 		Bounded: s.Planned.Bounded, StartedAt: stamp(s.StartedAt), Warnings: s.Planned.Warnings,
 	}
+	if len(s.Attempts) > 0 { // the latest one that ran, also when none does at the moment
+		v.Attempt = s.Attempts[0].Attempt
+	}
 	if r := s.Running; r != nil {
 		v.Attempt, v.Since = r.Attempt, stamp(r.Since)
 		for _, n := range r.Nodes {
