@@ -46,7 +46,7 @@ func (d delegate) NotifyUpdate(n *memberlist.Node) { d.put(n) }
 func (d delegate) put(n *memberlist.Node) {
 	meta, err := decodeMetadata(n.Meta)
 	if err != nil {
-		d.c.log.Warn("ignored a member with bad metadata", "node", n.Name, "addr", n.Address(), "error", err)
+		d.c.log.Warn("ignored a member with bad metadata", "member", n.Name, "addr", n.Address(), "error", err)
 		return
 	}
 	id := job.NodeID(n.Name)
@@ -58,9 +58,9 @@ func (d delegate) put(n *memberlist.Node) {
 	}
 	switch before, now := d.c.members.put(id, n.Address(), meta); {
 	case before == Left || before == Lost:
-		d.c.log.Info("node joined", "node", n.Name, "addr", n.Address(), "exchange", meta.Exchange, "slots", meta.Slots)
+		d.c.log.Info("node joined", "member", n.Name, "addr", n.Address(), "exchange", meta.Exchange, "slots", meta.Slots)
 	case before != now && now == Leaving:
-		d.c.log.Info("node is leaving", "node", n.Name, "addr", n.Address())
+		d.c.log.Info("node is leaving", "member", n.Name, "addr", n.Address())
 	}
 }
 
@@ -70,9 +70,9 @@ func (d delegate) NotifyLeave(n *memberlist.Node) {
 	switch {
 	case !known || job.NodeID(n.Name) == d.c.members.self:
 	case how == Left:
-		d.c.log.Info("node left", "node", n.Name, "addr", n.Address())
+		d.c.log.Info("node left", "member", n.Name, "addr", n.Address())
 	default:
-		d.c.log.Warn("node lost", "node", n.Name, "addr", n.Address())
+		d.c.log.Warn("node lost", "member", n.Name, "addr", n.Address())
 	}
 }
 

@@ -20,18 +20,17 @@ func (b logBridge) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// parseLine splits level and text. Memberlist's INFO lines report each step of a suspicion; what comes of it
-// is logged by this package, so they are for debugging here.
+// parseLine splits level and text. Memberlist's lines report each probe and each step of a suspicion, several a
+// second while a restarted process listens at a dead one's address; what comes of them is logged by this package.
+// So all but the errors are for debugging here.
 func parseLine(line []byte) (slog.Level, []byte) {
 	text := bytes.TrimSpace(line)
 	level := slog.LevelInfo
 	if bytes.HasPrefix(text, []byte("[")) {
 		if end := bytes.IndexByte(text, ']'); end > 0 {
 			switch string(text[1:end]) {
-			case "DEBUG", "INFO":
+			case "DEBUG", "INFO", "WARN":
 				level = slog.LevelDebug
-			case "WARN":
-				level = slog.LevelWarn
 			case "ERR", "ERROR":
 				level = slog.LevelError
 			}

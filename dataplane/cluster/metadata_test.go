@@ -60,7 +60,7 @@ func TestParseLine(t *testing.T) {
 		level slog.Level
 		text  string
 	}{
-		{"[WARN] memberlist: Refuting a suspect message (from: a)\n", slog.LevelWarn, "Refuting a suspect message (from: a)"},
+		{"[WARN] memberlist: Refuting a suspect message (from: a)\n", slog.LevelDebug, "Refuting a suspect message (from: a)"},
 		{"[ERR] memberlist: Push/Pull with a failed: x\n", slog.LevelError, "Push/Pull with a failed: x"},
 		{"[INFO] memberlist: Suspect a has failed\n", slog.LevelDebug, "Suspect a has failed"},
 		{"[ERR] Failed to shutdown transport: x\n", slog.LevelError, "Failed to shutdown transport: x"},

@@ -29,10 +29,13 @@ const (
 // String returns the status as shown to people.
 func (s Status) String() string { return [...]string{"alive", "leaving", "left", "lost"}[s] }
 
+// MarshalText implements encoding.TextMarshaler.
+func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
 // Member is a worker process as this one sees it.
 type Member struct {
 	ID     job.NodeID `json:"id"`
-	Status Status     `json:"-"`
+	Status Status     `json:"status"`
 	// Gossip, Exchange and HTTP are host:port addresses; HTTP may be empty.
 	Gossip   string `json:"gossip"`
 	Exchange string `json:"exchange"`
