@@ -23,9 +23,14 @@ demo: build tool-temporal
 dev: build tool-temporal
 	bin/weir dev
 
-## Every test: pure, in process, with real services, and over processes that are killed.
+## Every test: pure, in process, with real services, and over processes that are killed. The clusters come one
+## after the other, so that they do not starve each other.
+CLUSTERS := ./tests/e2e/... ./tests/chaos/... ./tests/crash/...
+REAL     := WEIR_REQUIRE_REAL=1 WEIR_BINARY=$(CURDIR)/bin/weir
+
 test: build tools
-	WEIR_REQUIRE_REAL=1 WEIR_BINARY=$(CURDIR)/bin/weir $(GO) test -timeout 14m ./...
+	$(REAL) $(GO) test -timeout 14m $$($(GO) list ./... | grep -vE '/tests/(e2e|chaos|crash)')
+	$(REAL) $(GO) test -p 1 -timeout 14m $(CLUSTERS)
 
 unit:
 	$(GO) test -short ./...
@@ -34,7 +39,7 @@ race:
 	$(GO) test -race -short ./...
 
 e2e: build tools
-	WEIR_REQUIRE_REAL=1 WEIR_BINARY=$(CURDIR)/bin/weir $(GO) test -count=1 -timeout 14m -v ./tests/e2e/...
+	$(REAL) $(GO) test -p 1 -count=1 -timeout 30m -v $(CLUSTERS)
 
 ## Every crash point with every target: half an hour and more.
 crash: tool-temporal
