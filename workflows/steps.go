@@ -25,9 +25,10 @@ var (
 const (
 	// beat is the heartbeat timeout of everything that may outlive its process.
 	beat = 10 * time.Second
-	// pulse is that of control activities, and the time that a workflow task of our children may take. A process
-	// that freezes may have taken one of them with it, and a recovery waits until the server gives it to another.
+	// pulse is that of control activities, and turn the time that a workflow task of our children may take. A
+	// process that freezes takes some of either with it, and a recovery waits until the server gives them to another.
 	pulse = 6 * time.Second
+	turn  = 4 * time.Second
 	// queued is how long work may wait for a node's worker: a Temporal client may back off ten seconds
 	// after an outage, a queue that nobody polls is a dead node.
 	queued = 30 * time.Second
@@ -177,7 +178,7 @@ func snapshot(ctx workflow.Context, id job.NodeID, in activities.SnapshotInput) 
 func onChild(ctx workflow.Context, id, summary string) workflow.Context {
 	return workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID: id, TaskQueue: activities.ControlQueue, ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON,
-		WorkflowTaskTimeout: pulse, StaticSummary: summary,
+		WorkflowTaskTimeout: turn, StaticSummary: summary,
 	})
 }
 

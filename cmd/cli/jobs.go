@@ -78,11 +78,16 @@ A name whose last run left checkpoints and did not finish is refused unless --fr
 	return c
 }
 
+// taskTimeout is how long a decision of a job may take. When the process that makes it freezes, the job waits for
+// that long; the server's default is twice it.
+const taskTimeout = 5 * time.Second
+
 // submit starts a planned job as the workflow name. from is an activities.From… word, or empty.
 func submit(ctx context.Context, cl client.Client, p *plan.Plan, name, from string) (client.WorkflowRun, error) {
 	run, err := cl.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID: name, TaskQueue: activities.ControlQueue, StaticSummary: "Weir job " + p.Job.Name,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		WorkflowTaskTimeout:                      taskTimeout,
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 	}, "StreamJob", json.RawMessage(p.Job.JSON()), workflows.StartOptions{From: from})
 	var running *serviceerror.WorkflowExecutionAlreadyStarted
