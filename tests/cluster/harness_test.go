@@ -376,7 +376,7 @@ func (r *run) finish() {
 
 func (r *run) awaitEnd(m *member) error {
 	ended := make(chan error, 1)
-	ctx, cancel := context.WithTimeout(r.c.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(r.c.t.Context(), 4*time.Minute)
 	defer cancel()
 	go func() {
 		for {
