@@ -110,7 +110,7 @@ func download(ctx context.Context, s Store, uid job.UID, f checkpoint.File, dir 
 	tmp := f.Local + ".part"
 	if err := fetch(root, tmp, src, f); err != nil {
 		root.Remove(tmp) // best effort: the directory is wiped before it is used again
-		return fmt.Errorf("download %s/%s: %w", s, f.Name, err)
+		return fmt.Errorf("download %s/%s: %w", s, Names{UID: uid}.Key(f.Name), err)
 	}
 	if err := root.Rename(tmp, f.Local); err != nil {
 		return fmt.Errorf("download %s: %w", f.Name, err)
