@@ -22,8 +22,11 @@ import (
 )
 
 const (
-	records   = 2500
-	perSecond = 800
+	// Twenty seconds of input at most: it flows, and transactions are open, when the crash comes, and for a
+	// while after it.
+	records   = 10_000
+	perSecond = 500
+	after     = time.Second
 	// patience bounds every wait; cases take a tenth of it on an idle machine.
 	patience = 90 * time.Second
 	// held is how long a process stands at a point after another was killed, if the job does not get over
@@ -40,8 +43,10 @@ type run struct {
 	brokers []string
 	rules   *rules
 	// point is the index of the rule at which the crash comes.
-	point  int
-	work   proof.Workload
+	point int
+	// enough is closed some time after it: the input ends.
+	enough chan struct{}
+	work   proof.Workload // what was sent, once produced
 	reader *proof.Reader
 	ctx    context.Context
 }
@@ -51,7 +56,7 @@ const provocation = "snapshot.frozen=kill"
 
 func (s *suite) run(t *testing.T, c crashCase) {
 	s.cases++
-	r := &run{suite: s, t: t, c: c, name: fmt.Sprintf("crash-%d", s.cases), work: proof.NewWorkload(uint64(s.cases), records)}
+	r := &run{suite: s, t: t, c: c, name: fmt.Sprintf("crash-%d", s.cases), work: proof.NewWorkload(uint64(s.cases), records), enough: make(chan struct{})}
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
 	r.ctx = ctx
@@ -73,6 +78,7 @@ func (s *suite) run(t *testing.T, c crashCase) {
 	produced := r.begin()
 	r.await("point "+c.point, func() bool { return r.rules.fired(r.point) != 0 })
 	r.strike()
+	time.AfterFunc(after, func() { close(r.enough) })
 	if err := <-produced; err != nil {
 		t.Fatal(err)
 	}
@@ -113,6 +119,7 @@ func (r *run) begin() <-chan error {
 	case start:
 		r.rules.touch(r.t, failpoint.ArmedFile)
 	case end:
+		r.work.Records /= 4
 		if err := r.work.Produce(r.ctx, r.brokers, 0, nil); err != nil {
 			r.t.Fatal(err)
 		}
@@ -123,7 +130,11 @@ func (r *run) begin() <-chan error {
 	if r.c.way.road == end {
 		return produced
 	}
-	go func() { produced <- r.work.Produce(r.ctx, r.brokers, perSecond, nil) }()
+	go func() {
+		var err error
+		r.work, err = r.work.ProduceUntil(r.ctx, r.brokers, perSecond, nil, r.enough)
+		produced <- err
+	}()
 	if r.c.way.road == start {
 		return produced
 	}
