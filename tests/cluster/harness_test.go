@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime/pprof"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -413,38 +412,4 @@ func (c *cluster) close() {
 	}
 	c.tap.open()
 	leaks(c.t)
-}
-
-// leaks waits for all goroutines of the data plane to end.
-func leaks(t *testing.T) {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(10 * time.Second)
-	for {
-		left := dataplane()
-		if left == "" {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Errorf("goroutines are left:\n%s", left)
-			return
-		}
-	}
-}
-
-// dataplane is the stacks of the goroutines that run code of the data plane.
-func dataplane() string {
-	var all strings.Builder
-	if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {
-		return err.Error()
-	}
-	var left []string
-	for g := range strings.SplitSeq(all.String(), "\n\n") {
-		if strings.Contains(g, "/weir/dataplane/") || strings.Contains(g, "pebble") {
-			left = append(left, g)
-		}
-	}
-	return strings.Join(left, "\n\n")
 }
