@@ -26,12 +26,10 @@ func TestMain(m *testing.M) {
 var dangerous = []string{
 	"commit.before-manifest-put/worker",
 	"commit.after-manifest-put/control",
-	"endtxn.reply-lost/all",
 	"endtxn.after/control",
 	"precommit.after-flush/worker",
 	"abort.before-record-put/worker",
 	"marker.before-put/all",
-	"recover.before-sinks/all",
 }
 
 // budget is how long a run that is not of all cases goes on starting new ones.
