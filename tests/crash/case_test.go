@@ -126,7 +126,7 @@ func (r *run) begin() <-chan error {
 		r.rules.touch(r.t, failpoint.ArmedFile)
 		produced <- nil
 	}
-	r.submit()
+	r.submit(workflows.StartOptions{})
 	if r.c.way.road == end {
 		return produced
 	}
@@ -143,6 +143,13 @@ func (r *run) begin() <-chan error {
 	switch r.c.way.road {
 	case loss:
 		r.lose()
+	case spared:
+		r.await("the job's own control activity", func() bool { return r.holder(r.name, "AwaitAttempt") != 0 })
+		r.victim(r.holder(r.name, "AwaitAttempt"), worker).Kill()
+	case terminated:
+		if err := r.client.TerminateWorkflow(r.ctx, r.name, "", "crash test"); err != nil {
+			r.t.Fatal(err)
+		}
 	case race:
 		r.await("a manifest about to be written", func() bool { return r.rules.fired(0) != 0 })
 		r.victim(r.rules.fired(0), worker).Kill()
@@ -150,7 +157,8 @@ func (r *run) begin() <-chan error {
 	return produced
 }
 
-func (r *run) submit() {
+// submit starts the job.
+func (r *run) submit(o workflows.StartOptions) {
 	spec := proof.Spec(proof.SpecOptions{Parallelism: 3, Interval: time.Second})
 	if r.c.way.road == end {
 		spec = []byte(strings.NewReplacer("topic: transfers}", "topic: transfers, bounded: latest}", "topic: logins}", "topic: logins, bounded: latest}").Replace(string(spec)))
@@ -160,7 +168,7 @@ func (r *run) submit() {
 		r.t.Fatal(err)
 	}
 	_, err = r.client.ExecuteWorkflow(r.ctx, client.StartWorkflowOptions{ID: r.name, TaskQueue: activities.ControlQueue},
-		"StreamJob", j.JSON(), workflows.StartOptions{})
+		"StreamJob", j.JSON(), o)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -214,13 +222,16 @@ func (r *run) strike() {
 		r.await("the manifest's writer, if it lives", func() bool { return r.rules.fired(1) != 0 || time.Now().After(limit) })
 	}
 	r.rules.touch(r.t, failpoint.ContinueFile(r.point)) // also for those who come there later
+	if r.c.way.road == terminated {
+		r.submit(workflows.StartOptions{From: activities.FromLatest})
+	}
 }
 
 // victim chooses a process other than pid, which stands at a point: for the target control the one that holds
 // the job's control activity, for worker one that runs tasks.
 func (r *run) victim(pid int, who target) *local.Worker {
 	var idle *local.Worker
-	holder := r.holder(r.name)
+	holder := r.holder(r.name, "AwaitAttempt")
 	for _, w := range r.stack.Workers {
 		if w.Pid() == pid || !w.Alive() {
 			continue

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/weirstream/weir/cmd/local"
@@ -103,16 +104,16 @@ func (s *suite) status(name string) (workflows.Status, error) {
 	return st, v.Get(&st)
 }
 
-// holder is the process that runs the job's own control activity, the backstop of its attempt; 0 if none.
-func (s *suite) holder(name string) int {
-	d, err := s.client.DescribeWorkflowExecution(s.ctx, name, "")
+// holder is the process that runs an activity of a workflow; 0 if none does.
+func (s *suite) holder(workflow, activity string) int {
+	d, err := s.client.DescribeWorkflow(s.ctx, workflow, "")
 	if err != nil {
 		return 0
 	}
-	for _, a := range d.PendingActivities {
+	for _, a := range d.RawResponse.GetPendingActivities() {
 		var pid int
-		if a.ActivityType.GetName() == "AwaitAttempt" && a.LastWorkerIdentity != "" {
-			if _, err := fmt.Sscanf(a.LastWorkerIdentity, "%d@", &pid); err == nil {
+		if a.GetActivityType().GetName() == activity && a.GetState() == enumspb.PENDING_ACTIVITY_STATE_STARTED {
+			if _, err := fmt.Sscanf(a.GetLastWorkerIdentity(), "%d@", &pid); err == nil {
 				return pid
 			}
 		}

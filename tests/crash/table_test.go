@@ -44,6 +44,10 @@ const (
 	start
 	// failure: when a worker was killed between freezing and uploading.
 	failure
+	// spared: when a worker was killed that does not run the job's own control activity.
+	spared
+	// terminated: when the job's workflow was terminated; it is started again from its latest checkpoint.
+	terminated
 	// race: when a worker was killed while the manifest was about to be written, so that an abort comes too.
 	race
 	// loss: when the brokers have aborted the transactions of a durable checkpoint.
@@ -93,8 +97,8 @@ var activityWays = map[string]way{
 	"ClaimAttempt":     {steering, failure},
 	"RecoverSinks":     {steering, failure},
 	"PlaceAttempt":     {steering, failure},
-	"AwaitAttempt":     {steering, failure},
-	"WatchAttempt":     {steering, failure},
+	"AwaitAttempt":     {steering, spared},
+	"WatchAttempt":     {steering, terminated},
 	"CommitCheckpoint": {steering, steady},
 	"AbortCheckpoint":  {steering, failure},
 	"CommitSinks":      {steering, steady},
@@ -102,7 +106,7 @@ var activityWays = map[string]way{
 	"FallBack":         {steering, loss},
 	"RunTasks":         {data, failure},
 	"StopTasks":        {data, failure},
-	"WatchNodes":       {data, failure},
+	"WatchNodes":       {data, terminated},
 	"Snapshot":         {data, steady},
 	"AwaitEnd":         {data, end},
 }
