@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"testing"
 
+	"github.com/weirstream/weir/dataplane/batch"
 	"github.com/weirstream/weir/dataplane/job"
 )
 
@@ -63,5 +65,43 @@ func TestCompileRefusesMistakes(t *testing.T) {
 	_, err := (&Engine{}).Compile(context.Background(), job.Deployment{Spec: []byte("name: x\nsources: {}\n")})
 	if job.ClassOf(err) != job.Fatal {
 		t.Errorf("got %v, want a fatal error", err)
+	}
+}
+
+// fakePredicate takes the rows that it lists and remembers what it was shown.
+type fakePredicate struct {
+	takes map[int32]bool
+	shown []int32
+}
+
+func (f *fakePredicate) Select(_ *batch.Batch, sel, dst []int32) ([]int32, error) {
+	if sel == nil {
+		sel = []int32{0, 1, 2, 3}
+	}
+	f.shown = append([]int32(nil), sel...)
+	for _, r := range sel {
+		if f.takes[r] {
+			dst = append(dst, r)
+		}
+	}
+	return dst, nil
+}
+
+// A predicate of a conjunction sees the rows that those before it took, and none if there are none.
+func TestConjunction(t *testing.T) {
+	a, b, c := &fakePredicate{takes: map[int32]bool{1: true, 2: true, 3: true}}, &fakePredicate{takes: map[int32]bool{0: true, 1: true, 3: true}}, &fakePredicate{takes: map[int32]bool{3: true}}
+	all := conjunction{preds: []batch.Predicate{a, b, c}}
+	for range 2 { // its memory is used again
+		got, err := all.Select(nil, nil, []int32{7})
+		if err != nil || !slices.Equal(got, []int32{7, 3}) {
+			t.Errorf("got %v, %v, want row 3 behind what was there", got, err)
+		}
+		if !slices.Equal(b.shown, []int32{1, 2, 3}) || !slices.Equal(c.shown, []int32{1, 3}) {
+			t.Errorf("shown %v and %v, want [1 2 3] and [1 3]", b.shown, c.shown)
+		}
+	}
+	c.shown = nil
+	if got, err := all.Select(nil, []int32{0, 2}, []int32{}); err != nil || got == nil || len(got) != 0 || c.shown != nil {
+		t.Errorf("got %v, %v, and the last was shown %v; want no row and nothing", got, err, c.shown)
 	}
 }

@@ -47,16 +47,44 @@ func newDecoder(s *plan.Source) (format.Decoder, error) {
 	branches := make([]format.Branch, len(s.Branches))
 	for i, b := range s.Branches {
 		branches[i] = b.Branch
-		if b.Filter == nil {
-			continue
+		var all conjunction
+		for _, f := range b.Filters {
+			pred, err := predicate(f.Expr, b.Schema, f.Place)
+			if err != nil {
+				return nil, err
+			}
+			all.preds = append(all.preds, pred)
 		}
-		pred, err := predicate(b.Filter, b.Schema, b.At)
-		if err != nil {
-			return nil, err
+		switch len(all.preds) {
+		case 0:
+		case 1:
+			branches[i].Where = all.preds[0]
+		default:
+			branches[i].Where = &all
 		}
-		branches[i].Where = pred
 	}
 	return json.NewDecoder(jsonOptions(s.Spec.Format), branches)
+}
+
+// conjunction takes the rows that all of its predicates take, each of which sees only what those before it took.
+type conjunction struct {
+	preds []batch.Predicate
+	rows  [2][]int32 // scratch
+}
+
+// Select implements batch.Predicate.
+func (c *conjunction) Select(b *batch.Batch, sel, dst []int32) (_ []int32, err error) {
+	last := len(c.preds) - 1
+	for i, p := range c.preds[:last] {
+		to := &c.rows[i&1]
+		if *to, err = p.Select(b, sel, (*to)[:0]); err != nil {
+			return dst, err
+		}
+		if sel = *to; len(sel) == 0 {
+			return dst, nil
+		}
+	}
+	return c.preds[last].Select(b, sel, dst)
 }
 
 // newTime compiles the event-time expression of one subtask.

@@ -96,12 +96,12 @@ func sourceKind(s *config.Source) string {
 	return "files"
 }
 
-// branch adds a branch to a source for one consumer that reads the used columns, and the filter that the
+// branch adds a branch to a source for one consumer that reads the used columns, and the filters that the
 // source applies for it.
-func (b *builder) branch(s *sourceNode, used []bool, filter expr.Node, at string) port {
+func (b *builder) branch(s *sourceNode, used []bool, filters []Filter) port {
 	v := b.sources[s]
 	src := b.plan.Vertices[v].Source
-	br := Branch{Filter: filter, At: at}
+	br := Branch{Filters: filters}
 	full := prune(s.rel.schema, used, s.rel.time)
 	decoded := &batch.Schema{HasTime: s.rel.time}
 	for i, l := range s.leaves {
@@ -115,13 +115,13 @@ func (b *builder) branch(s *sourceNode, used []bool, filter expr.Node, at string
 		}
 	}
 	br.Schema, br.Full = decoded, full
-	if filter != nil {
-		wanted := make([]bool, len(decoded.Fields))
-		refs(filter, decoded, wanted)
-		for i, w := range wanted {
-			if w {
-				br.WhereColumns = append(br.WhereColumns, i)
-			}
+	wanted := make([]bool, len(decoded.Fields))
+	for _, f := range filters {
+		refs(f.Expr, decoded, wanted)
+	}
+	for i, w := range wanted {
+		if w {
+			br.WhereColumns = append(br.WhereColumns, i)
 		}
 	}
 	src.Branches = append(src.Branches, br)
@@ -140,7 +140,7 @@ func (b *builder) finishSource(s *sourceNode, v int) {
 				detail += ", event time from metadata"
 			}
 		}
-		src.TimeBranch = b.branch(s, used, nil, "").index
+		src.TimeBranch = b.branch(s, used, nil).index
 		src.Time = s.at
 		detail += ", event time at " + s.at.String()
 	} else if s.at != nil {
@@ -150,7 +150,7 @@ func (b *builder) finishSource(s *sourceNode, v int) {
 }
 
 // open returns the port of a relation for one consumer, with exactly the columns of want in its order.
-func (b *builder) open(r *relation, want *batch.Schema, filter expr.Node, at, consumer string) port {
+func (b *builder) open(r *relation, want *batch.Schema, filters []Filter, consumer string) port {
 	var pt port
 	switch {
 	case r.errors:
@@ -160,12 +160,14 @@ func (b *builder) open(r *relation, want *batch.Schema, filter expr.Node, at, co
 		for _, f := range want.Fields {
 			used[r.schema.Index(f.Name)] = true
 		}
-		refs(filter, r.schema, used)
-		pt = b.branch(r.source, used, filter, at)
+		for _, f := range filters {
+			refs(f.Expr, r.schema, used)
+		}
+		pt = b.branch(r.source, used, filters)
 	default:
 		pt = b.ports[r]
 	}
-	if filter == nil && !sameColumns(pt.schema, want) {
+	if len(filters) == 0 && !sameColumns(pt.schema, want) {
 		pt = b.project(pt, want, consumer)
 	}
 	return pt
@@ -261,39 +263,20 @@ func (b *builder) enter(j joint, t task.Target) {
 	}
 }
 
-// pushed returns the step's filter if its sources can apply it: an error in it must mean the same there.
-func (s *stepNode) pushed() bool {
-	if s.where == nil || s.spec.OnError != config.Fail || expr.UsesEventTime(s.where) {
-		return false
-	}
-	for _, in := range s.inputs {
-		if in.source == nil || in.errors || in.source.spec.OnError != config.Fail {
-			return false
-		}
-		used := make([]bool, len(in.schema.Fields))
-		refs(s.where, in.schema, used)
-		for i := range used {
-			if used[i] && in.source.leaves[i].meta != nil {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// stepInputs opens the inputs of a step. If the filter is pushed into the sources, the ports carry its columns
-// too and where is nil.
+// stepInputs opens the inputs of a step. If filters are pushed into the sources, the ports carry their columns
+// too; where is what is left for the step itself.
 func (b *builder) stepInputs(s *stepNode) (ports []port, in *batch.Schema, where expr.Node) {
 	used, time := s.needs()
 	in, where = prune(s.in, used, time), s.where
-	var filter expr.Node
+	var filters []Filter
 	if s.pushed() {
-		filter, where = s.where, nil
+		filters, where = append(filters, Filter{s.where, s.wherePlace()}), nil
 	}
+	filters = append(filters, s.below...)
 	for _, r := range s.inputs {
-		ports = append(ports, b.open(r, in, filter, s.spec.Name+".where", s.spec.UID))
+		ports = append(ports, b.open(r, in, filters, s.spec.UID))
 	}
-	if filter != nil {
+	if len(filters) > 0 {
 		in = ports[0].schema
 		for i := range ports[1:] {
 			if !sameColumns(ports[i+1].schema, in) {
@@ -307,7 +290,7 @@ func (b *builder) stepInputs(s *stepNode) (ports []port, in *batch.Schema, where
 // row builds a step without an operator.
 func (b *builder) row(s *stepNode) {
 	ports, in, where := b.stepInputs(s)
-	row := &Row{In: in, Where: where, WherePlace: s.spec.Name + ".where", Out: s.rel.pruned()}
+	row := &Row{In: in, Where: where, WherePlace: s.wherePlace(), Out: s.rel.pruned()}
 	for i, o := range s.out {
 		if s.rel.used[i] {
 			row.Columns = append(row.Columns, Output{Name: o.name, Expr: o.node, Place: s.spec.Name + ".select." + o.name})
@@ -315,6 +298,9 @@ func (b *builder) row(s *stepNode) {
 	}
 	if len(ports) == 1 && where == nil && row.identity() && b.plan.Vertices[ports[0].vertex].Parallelism == s.spec.Parallelism {
 		b.ports[s.rel] = ports[0]
+		if s.whereText() != "" {
+			b.describe(ports[0].vertex, job.Operator{UID: s.spec.UID, Kind: "filter", Detail: rowDetail(s)})
+		}
 		return
 	}
 	j := b.join(s.spec.UID, ports, s.spec.Parallelism, b.order(s, ports, in))
@@ -363,17 +349,10 @@ func rowKind(r *Row) string {
 	return "project"
 }
 
-func (s *stepNode) whereText() string {
-	if s.pushed() {
-		return "where " + s.where.String() + " (while decoding)"
-	}
-	return "where " + s.where.String()
-}
-
 func rowDetail(s *stepNode) string {
 	var parts []string
-	if s.where != nil {
-		parts = append(parts, s.whereText())
+	if where := s.whereText(); where != "" {
+		parts = append(parts, where)
 	}
 	if s.spec.Select != nil {
 		var names []string

@@ -42,7 +42,7 @@ func (b *builder) aggregate(s *stepNode) {
 
 // preStage computes the key columns and keeps what the aggregate calls read.
 func (s *stepNode) preStage(in *batch.Schema, where expr.Node) *Row {
-	row := &Row{In: in, Where: where, WherePlace: s.spec.Name + ".where", Out: &batch.Schema{HasTime: in.HasTime}}
+	row := &Row{In: in, Where: where, WherePlace: s.wherePlace(), Out: &batch.Schema{HasTime: in.HasTime}}
 	add := func(name string, n expr.Node, f batch.Field) {
 		f.Name = name
 		row.Columns = append(row.Columns, Output{Name: name, Expr: n, Place: s.spec.Name + ".key_by." + name})
@@ -118,8 +118,8 @@ func stateOf(s *stepNode) string {
 
 func aggregateDetail(s *stepNode) string {
 	var parts []string
-	if s.where != nil {
-		parts = append(parts, s.whereText())
+	if where := s.whereText(); where != "" {
+		parts = append(parts, where)
 	}
 	parts = append(parts, "by "+keyList(s))
 	for _, c := range s.calls {
@@ -132,7 +132,7 @@ func aggregateDetail(s *stepNode) string {
 func (b *builder) sink(s *sinkNode) {
 	if s.spec.Print || s.spec.Discard {
 		for _, r := range s.inputs {
-			pt := b.open(r, r.pruned(), nil, "", s.spec.UID)
+			pt := b.open(r, r.pruned(), nil, s.spec.UID)
 			b.addSink(joint{vertex: pt.vertex, ports: []port{pt}}, Sink{Spec: s.spec, In: pt.schema})
 		}
 		return
@@ -140,7 +140,7 @@ func (b *builder) sink(s *sinkNode) {
 	want := s.inputs[0].pruned()
 	var ports []port
 	for _, r := range s.inputs {
-		ports = append(ports, b.open(r, want, nil, "", s.spec.UID))
+		ports = append(ports, b.open(r, want, nil, s.spec.UID))
 	}
 	sk := Sink{Spec: s.spec, In: want, Upsert: s.spec.Upsert != nil}
 	if s.spec.Kafka != nil {

@@ -57,8 +57,8 @@ func explainVertex(b *strings.Builder, p *Plan, v int) {
 				what = "event time from"
 			}
 			fmt.Fprintf(b, "    branch %d %s: %s", i, what, br.Full)
-			if br.Filter != nil {
-				fmt.Fprintf(b, "; where %s", br.Filter)
+			for i, f := range br.Filters {
+				fmt.Fprintf(b, "%s %s", [...]string{"; where", " and then"}[min(i, 1)], f.Expr)
 			}
 			b.WriteByte('\n')
 		}

@@ -38,10 +38,14 @@ type sourceNode struct {
 
 // stepNode is a step with its expressions parsed.
 type stepNode struct {
-	spec    *config.Step
-	inputs  []*relation
-	in      *batch.Schema // common schema of the inputs
-	where   expr.Node
+	spec   *config.Step
+	inputs []*relation
+	in     *batch.Schema // common schema of the inputs
+	where  expr.Node
+	// below are the filters of later steps that are applied together with where; lowered is the step's own filter
+	// if it has become one of those (where is nil then).
+	below   []Filter
+	lowered expr.Node
 	keys    []output
 	calls   []expr.AggregateCall
 	columns []output // of the operator's aggregate expressions, over mid

@@ -44,6 +44,9 @@ func (s *stepNode) needs() (used []bool, time bool) {
 		}
 	}
 	add(s.where)
+	for _, f := range s.below {
+		add(f.Expr)
+	}
 	if s.spec.Aggregate == nil {
 		for i, o := range s.out {
 			if s.rel.used[i] {

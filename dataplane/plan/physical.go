@@ -48,9 +48,9 @@ type Branch struct {
 	format.Branch // Where is left nil
 	// Full is Schema and the metadata columns behind it.
 	Full *batch.Schema
-	// Filter is the predicate that the source applies while decoding; nil for none.
-	Filter   expr.Node
-	At       string // place of Filter, for messages
+	// Filters are the predicates that the source applies while decoding: one after the other, each to the rows that
+	// those before it take.
+	Filters  []Filter
 	Metadata []task.MetadataColumn
 	Targets  []task.Target
 }

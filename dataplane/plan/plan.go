@@ -19,6 +19,7 @@ func New(j *config.Job) (*Plan, error) {
 	if err := p.problems.Err(); err != nil {
 		return nil, err
 	}
+	p.lower()
 	p.need()
 	b := newBuilder(p)
 	if err := b.build(); err != nil {

@@ -101,7 +101,7 @@ func TestPlanPushesFiltersIntoSources(t *testing.T) {
 	p := mustPlan(t, transfers)
 	filters := 0
 	for _, b := range p.Vertices[0].Source.Branches {
-		if b.Filter != nil {
+		if len(b.Filters) > 0 {
 			filters++
 			if len(b.WhereColumns) != 1 || b.Schema.Fields[b.WhereColumns[0]].Name != "amount" {
 				t.Errorf("filter reads columns %v of %s, want amount", b.WhereColumns, b.Schema)

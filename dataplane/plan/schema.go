@@ -112,7 +112,7 @@ func leavesSchema(leaves []leaf, hasTime bool) *batch.Schema {
 }
 
 // column is the expression of a plain column.
-func column(name string) expr.Node { return &expr.Column{Path: []string{name}} }
+func column(name string) expr.Node { return &expr.Column{Path: strings.Split(name, ".")} }
 
 // PlainColumn is the index of the column that n is, or −1 if n is more than a column.
 func PlainColumn(n expr.Node, s *batch.Schema) int {
