@@ -152,7 +152,7 @@ func (p *process) startTemporal(ctx context.Context) error {
 	// A sticky queue makes a workflow wait for its last process; a dead one must not hold up recovery. Nor must a
 	// frozen one: every poll that it has open takes a task with it, so there is only one.
 	control := sdkworker.New(c, activities.ControlQueue, sdkworker.Options{
-		StickyScheduleToStartTimeout: 2 * time.Second, WorkerStopTimeout: stopTimeout, MaxConcurrentActivityTaskPollers: 1,
+		StickyScheduleToStartTimeout: time.Second, WorkerStopTimeout: stopTimeout, MaxConcurrentActivityTaskPollers: 1,
 	})
 	workflows.Register(control)
 	activities.RegisterControl(control, &activities.Control{
