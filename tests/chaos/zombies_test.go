@@ -36,30 +36,33 @@ var places = []place{
 }
 
 // TestZombies freezes a worker with SIGSTOP past every timeout and wakes it up when another attempt has its work:
-// nothing of what it then does may reach a reader, it must not block one, and it must serve again.
+// nothing of what it then does may reach a reader, it must not block one, and it must serve again. The seed chooses
+// one of the places; with -long it is frozen in each, and for longer.
 func TestZombies(t *testing.T) {
-	frozen := 15 * time.Second // RunTasks is given up after 10 s without a heartbeat
-	at := []place{places[*seed%uint64(len(places))]}
+	frozen, at := 15*time.Second, []place{places[*seed%uint64(len(places))]} // RunTasks is given up after 10 s
 	if *long {
-		frozen, at = time.Minute, places
+		frozen, at = 45*time.Second, places // what waits for a worker's queue, after 30 s
 	}
+	for _, p := range at {
+		t.Run(p.name, func(t *testing.T) { zombieAt(t, p, frozen) })
+	}
+}
+
+func zombieAt(t *testing.T, p place, frozen time.Duration) {
 	r := start(t, *seed, endless)
-	moments := rand.New(rand.NewPCG(*seed, 0x7a6f6d))
-	for i, p := range at {
-		z := &zombie{rig: r, w: r.Workers[i%workers], second: r.Workers[(i+1)%workers], third: r.Workers[(i+2)%workers]}
-		t.Logf("worker %d is to freeze %s", z.w.Index, p.name)
-		r.flows(0)
-		if p.point == "" {
-			r.wait(time.Duration(moments.Int64N(int64(interval)))) // somewhere in a checkpoint, or between two
-			z.freeze()
-		} else {
-			z.freezeAt(p.point)
-		}
-		z.superseded()
-		r.wait(time.Until(z.frozen.Add(frozen)))
-		z.wake()
-		z.rejoin(z.third)
+	z := &zombie{rig: r, w: r.Workers[0], second: r.Workers[1], third: r.Workers[2]}
+	r.flows(0)
+	if p.point == "" {
+		moments := rand.New(rand.NewPCG(*seed, 0x7a6f6d))
+		r.wait(time.Duration(moments.Int64N(int64(interval)))) // somewhere in a checkpoint, or between two
+		z.freeze()
+	} else {
+		z.freezeAt(p.point)
 	}
+	z.superseded()
+	r.wait(time.Until(z.frozen.Add(frozen)))
+	z.wake()
+	z.rejoin(z.third)
 	close(r.enough)
 	r.finish(3 * time.Minute)
 }
