@@ -27,8 +27,9 @@ type Config struct {
 	// Trace keeps a line for everything that happens.
 	Trace bool
 
-	keep  int
-	every int
+	// keep is how many checkpoints are kept, every the longest pause between two of them, renew how likely the
+	// StreamJob continues as new when it can, in percent.
+	keep, every, renew int
 }
 
 func (c Config) interval() int          { return c.every }
@@ -103,7 +104,7 @@ func (w *world) terminateJob() {
 
 func newWorld(cfg Config) *world {
 	r := rand.New(rand.NewPCG(cfg.Seed, 0x7765_6972))
-	cfg.keep, cfg.every = 1+r.IntN(3), []int{20, 40, 80}[r.IntN(3)]
+	cfg.keep, cfg.every, cfg.renew = 1+r.IntN(3), []int{20, 40, 80}[r.IntN(3)], []int{2, 10, 40}[r.IntN(3)]
 	w := &world{cfg: cfg, rng: r, counts: map[string]int{}, temporal: newTemporal()}
 	w.audit = audit{
 		w: w, parallelism: 2 + r.IntN(2), retired: map[job.CheckpointID]bool{}, fellBack: map[job.CheckpointID]bool{},

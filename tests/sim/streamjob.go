@@ -266,7 +266,7 @@ func (j *streamJob) watch(p *proc) error {
 		if j.flight == nil && len(w.temporal.history) < 60 {
 			w.temporal.history = append(w.temporal.history, j.st)
 		}
-		if j.mayContinue() && w.chance(12) {
+		if j.mayContinue() && w.chance(w.cfg.renew) {
 			return errContinue
 		}
 		p.await(func() bool {
