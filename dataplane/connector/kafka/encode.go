@@ -3,6 +3,7 @@ package kafka
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -97,6 +98,7 @@ var errRecordTooLarge = errors.New("record is too large")
 // fill makes the records of the encoded keys and values.
 func (r *rows) fill(s *slab, b, kept *batch.Batch) error {
 	now := time.Now()
+	s.records = slices.Grow(s.records, kept.Len())
 	value := 0
 	for i, n := 0, kept.Len(); i < n; i++ {
 		row := kept.Row(i)

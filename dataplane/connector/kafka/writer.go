@@ -40,8 +40,9 @@ type writer struct {
 	cancel context.CancelCauseFunc
 	queue  queue
 	// room bounds the bytes in the queue.
-	room  *semaphore.Weighted
-	slabs sync.Pool
+	room *semaphore.Weighted
+	// slabs are free ones. A sync.Pool would lose them, with their grown buffers, at every garbage collection.
+	slabs chan *slab
 
 	// txs is nil at least once, plain is nil exactly once.
 	txs   *transactions
@@ -58,7 +59,7 @@ func newWriter(cfg SinkConfig, wc connector.WriterConfig, f topicFacts) *writer 
 	w := &writer{
 		cfg: cfg, who: subtask{wc.Operator, wc.Index}, failed: wc.Failed,
 		room: semaphore.NewWeighted(int64(cfg.BufferBytes)), queue: queue{wake: make(chan struct{}, 1)},
-		ended: make(chan struct{}),
+		slabs: make(chan *slab, maxFreeSlabs), ended: make(chan struct{}),
 	}
 	w.rows = newRows(&w.cfg, f.maxRecord)
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
@@ -75,11 +76,11 @@ func (w *writer) Write(ctx context.Context, b *batch.Batch) error {
 	}
 	s := w.slab()
 	if err := w.rows.encode(s, b); err != nil {
-		w.slabs.Put(s)
+		w.free(s)
 		return err
 	}
 	if len(s.records) == 0 {
-		w.slabs.Put(s)
+		w.free(s)
 		return nil
 	}
 	if err := w.reserve(ctx, min(s.bytes(), int64(w.cfg.BufferBytes))); err != nil {
@@ -104,9 +105,22 @@ func (w *writer) reserve(ctx context.Context, n int64) error {
 	return nil
 }
 
+// maxFreeSlabs bounds the slabs that are kept for later: as many as are in the client at a time when it keeps up.
+const maxFreeSlabs = 16
+
+// free keeps a slab that nobody uses any more.
+func (w *writer) free(s *slab) {
+	select {
+	case w.slabs <- s:
+	default:
+	}
+}
+
 func (w *writer) slab() *slab {
-	if s, ok := w.slabs.Get().(*slab); ok {
+	select {
+	case s := <-w.slabs:
 		return s
+	default:
 	}
 	s := new(slab)
 	s.promise = func(r *kgo.Record, err error) {
@@ -119,7 +133,7 @@ func (w *writer) slab() *slab {
 			w.acked.Add(1)
 		}
 		if s.unacked.Add(-1) == 0 {
-			w.slabs.Put(s)
+			w.free(s)
 		}
 	}
 	return s
