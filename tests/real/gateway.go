@@ -15,8 +15,10 @@ type Gateway struct {
 	t         testing.TB
 	bin, addr string
 	root      string
-	log       *os.File
-	cmd       *exec.Cmd
+	// Secret is what the server accepts when it is started next.
+	Secret string
+	log    *os.File
+	cmd    *exec.Cmd
 }
 
 // The credentials of the gateway.
@@ -27,7 +29,7 @@ const (
 
 func startGateway(t testing.TB, bin, dir string) *Gateway {
 	t.Helper()
-	g := &Gateway{t: t, bin: bin, root: filepath.Join(dir, "s3")}
+	g := &Gateway{t: t, bin: bin, Secret: SecretKey, root: filepath.Join(dir, "s3")}
 	if err := os.MkdirAll(filepath.Join(g.root, "weir"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -48,6 +50,9 @@ func startGateway(t testing.TB, bin, dir string) *Gateway {
 	return g
 }
 
+// Root is the directory that it serves: an object of the bucket weir is the file weir/<key> in it.
+func (g *Gateway) Root() string { return g.root }
+
 // Endpoint is the gateway's URL.
 func (g *Gateway) Endpoint() string { return "http://" + g.addr }
 
@@ -63,7 +68,7 @@ func (g *Gateway) Kill() {
 // Start starts the process on its directory and waits until it listens.
 func (g *Gateway) Start() {
 	g.t.Helper()
-	g.cmd = exec.Command(g.bin, "--port", g.addr, "--access", AccessKey, "--secret", SecretKey, "posix", "--nometa", g.root)
+	g.cmd = exec.Command(g.bin, "--port", g.addr, "--access", AccessKey, "--secret", g.Secret, "posix", "--nometa", g.root)
 	g.cmd.Stdout, g.cmd.Stderr = g.log, g.log
 	if err := g.cmd.Start(); err != nil {
 		g.t.Fatal(err)

@@ -34,11 +34,13 @@ func (c *Cluster) Weir(args ...string) (string, error) {
 // Details are a workflow's current details, which the UI shows.
 func (c *Cluster) Details(name string) string {
 	c.t.Helper()
-	var m struct{ CurrentDetails string }
-	if err := json.Unmarshal([]byte(c.CLI("workflow", "metadata", "--workflow-id", name, "-o", "json")), &m); err != nil {
+	var m struct {
+		QueryResult []struct{ CurrentDetails string }
+	}
+	if err := json.Unmarshal([]byte(c.CLI("workflow", "metadata", "--workflow-id", name, "-o", "json")), &m); err != nil || len(m.QueryResult) != 1 {
 		c.t.Fatalf("metadata of %s: %v", name, err)
 	}
-	return m.CurrentDetails
+	return m.QueryResult[0].CurrentDetails
 }
 
 // History is everything that Temporal stores about a workflow, as JSON.
