@@ -233,7 +233,8 @@ func (j *streamJob) continueAsNew(spec, options converter.RawValue) error {
 		return err
 	}
 	none := converter.NewRawValue(null)
-	return workflow.NewContinueAsNewError(j.root, StreamJob, none, none, &j.st)
+	// The first run's is what whoever started the job chose, or the server's default.
+	return workflow.NewContinueAsNewError(workflow.WithWorkflowTaskTimeout(j.root, turn), StreamJob, none, none, &j.st)
 }
 
 // historyFull reports whether this run should hand over.

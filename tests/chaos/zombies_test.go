@@ -17,8 +17,8 @@ import (
 // The bounds that a frozen worker is held to. They are wide: the machines that run this test may be busy.
 const (
 	// blocked is how long a frozen worker may keep readers waiting: until it is noticed, and a recovery. The frozen
-	// process may have taken with it a workflow task of the job (10 s, until the server gives it to another), one of
-	// a child (4 s, twice) and a control activity (6 s).
+	// process may have taken with it a workflow task of the job (5 s, from its own queue and from the common one),
+	// one of each child (4 s) and a control activity (6 s), until the server gives them to others.
 	blocked = peerTimeout + 30*time.Second
 	// thaw is how long it may do so when it wakes up: one checkpoint ends what it has left open.
 	thaw = 10 * time.Second

@@ -151,7 +151,7 @@ func (c *Cluster) StartJob(name string, spec []byte) {
 	if err := os.WriteFile(file, j.JSON(), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
-	c.CLI("workflow", "start", "--type", "StreamJob", "--task-queue", "weir", "--workflow-id", name, "--input-file", file)
+	c.CLI("workflow", "start", "--type", "StreamJob", "--task-queue", "weir", "--workflow-id", name, "--task-timeout", "5s", "--input-file", file)
 }
 
 // CLI runs the temporal CLI against the cluster and returns what it prints.

@@ -177,6 +177,6 @@ func (c *Cluster) RestartJob(name string, spec []byte, from string) {
 			c.t.Fatal(err)
 		}
 	}
-	c.CLI("workflow", "start", "--type", "StreamJob", "--task-queue", "weir", "--workflow-id", name,
+	c.CLI("workflow", "start", "--type", "StreamJob", "--task-queue", "weir", "--workflow-id", name, "--task-timeout", "5s",
 		"--input-file", file, "--input-file", options)
 }
