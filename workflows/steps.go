@@ -25,8 +25,9 @@ var (
 const (
 	// beat is the heartbeat timeout of everything that may outlive its process.
 	beat = 10 * time.Second
-	// pulse is that of control activities, and turn the time that a workflow task may take, of ours where
-	// we decide. A process that freezes takes some of either with it, and a recovery waits until the server gives them to another.
+	// pulse is that of control activities, turn the time that a workflow task may take where that is ours to
+	// choose. A process that freezes takes some of either with it, and a recovery waits until the server gives
+	// them to others.
 	pulse = 6 * time.Second
 	turn  = 4 * time.Second
 	// queued is how long work may wait for a node's worker: a Temporal client may back off ten seconds
