@@ -336,7 +336,9 @@ func TestTransferFaults(t *testing.T) {
 	if err := snapshot.Download(t.Context(), f, ref.UID, file, dir); err != nil || *calls != 2 {
 		t.Errorf("truncated once: got %v after %d tries, want success after 2", err, *calls)
 	}
-	f.Decide = func(op snapshottest.Op, _ string) snapshottest.Fault { return snapshottest.Fault{Truncate: op == snapshottest.OpOpen} }
+	f.Decide = func(op snapshottest.Op, _ string) snapshottest.Fault {
+		return snapshottest.Fault{Truncate: op == snapshottest.OpOpen}
+	}
 	err = snapshot.Download(t.Context(), f, ref.UID, file, dir)
 	if !errors.Is(err, snapshot.ErrContent) || !errors.Is(err, checkpoint.ErrDamaged) || job.ClassOf(err) != job.Fatal {
 		t.Errorf("truncated always: got %v, want fatal damage", err)

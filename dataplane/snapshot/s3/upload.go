@@ -27,7 +27,7 @@ const abortTime = 10 * time.Second
 func (s *Store) Upload(ctx context.Context, key, path string, size int64, digest string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("upload %s/%s: local file: %v", s, key, err) // not wrapped: no missing object
+		return fmt.Errorf("upload %s/%s: local file: %s", s, key, err.Error()) // not wrapped: no missing object
 	}
 	defer f.Close()
 	sha, err := hex.DecodeString(digest)
