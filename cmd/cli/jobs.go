@@ -207,9 +207,13 @@ func printStatus(out io.Writer, st workflows.Status, cps []workflows.CheckpointV
 	row("state", "%s", st.State)
 	row("waiting for", "%s", st.WaitingFor)
 	row("what", "%s", st.Summary)
-	row("attempt", "%d on %d nodes, %d restarts", st.Attempt, len(st.Nodes), st.Restarts)
+	if st.Attempt > 0 {
+		row("attempt", "%d on %s, %s", st.Attempt, plural(len(st.Nodes), "node"), plural(st.Restarts, "restart"))
+	}
 	row("last failure", "%s", st.LastFailure)
-	row("checkpoint", "%d %s, %d succeeded, %d failed", st.Durable, st.DurableAt, st.Succeeded, st.Failed)
+	if st.Succeeded+st.Failed > 0 {
+		row("checkpoint", "%d %s, %d succeeded, %d failed", st.Durable, st.DurableAt, st.Succeeded, st.Failed)
+	}
 	row("records", "%d read, %d to go", st.Records, st.Lag)
 	row("storage", "%s", st.Storage)
 	for _, warn := range st.Warnings {
@@ -255,4 +259,11 @@ func cancelCommand(s streams) *cobra.Command {
 		return nil
 	}
 	return c
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
