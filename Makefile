@@ -14,7 +14,7 @@ export PATH := $(BIN):$(PATH)
 all: build lint arch unit
 
 build:
-	$(GO) build -trimpath -o bin/weir ./cmd/weir
+	$(GO) build -o bin/weir ./cmd/weir
 
 ## The main job on embedded defaults: three workers, SIGKILLs, and the proof that nothing was lost or doubled.
 demo: build tool-temporal
