@@ -53,7 +53,9 @@ func TestCrashPoints(t *testing.T) {
 		if !ok {
 			verdict = "FAILED"
 		}
-		report = append(report, fmt.Sprintf("%-58s %-8s %-13s %5.1f s", c.point, c.target, verdict, time.Since(begun).Seconds()))
+		line := fmt.Sprintf("%-58s %-8s %-13s %5.1f s", c.point, c.target, verdict, time.Since(begun).Seconds())
+		t.Log(line) // a run of all takes long: show how far it is
+		report = append(report, line)
 	}
 	t.Logf("%d of %d cases:\n%s", len(report), len(table()), strings.Join(report, "\n"))
 }
