@@ -71,7 +71,7 @@ func (r *attemptRun) run(p *proc) {
 	if told {
 		w.temporal.signals = append(w.temporal.signals, r.n)
 	}
-	if !told || r.orphaned {
+	if (!told || r.orphaned) && !w.broken(NoTerminalRecover) {
 		r.cleanUp(p)
 	}
 	r.closed, r.closedAt = true, w.now

@@ -56,8 +56,8 @@ func broken(r Rule) map[string]bool {
 // Ensure that the simulation can fail: rules that are cheap to catch are caught.
 func TestBrokenRulesAreNoticed(t *testing.T) {
 	for _, name := range []string{
-		NoFence, NoAlignment, UnconditionalPut, AckBeforeFlush, AbortTransactions, ListOwnOnly, MarkerFirst, BelieveLoss,
-		NoRecover, AbortAnyAttempt, RecreateFiles, SweepInFlight, NoTombstone, ResolveAgain,
+		NoFence, NoAlignment, UnconditionalPut, AckBeforeFlush, AbortTransactions, ListOwnOnly, MarkerFirst,
+		SlotEarly, NoRecover, AbortAnyAttempt, KeepBase, ReuseAny, RecreateFiles, SweepInFlight, NoTombstone, ResolveAgain,
 	} {
 		t.Run(name, func(t *testing.T) {
 			const limit = 300
