@@ -104,12 +104,28 @@ func TestPause(t *testing.T) {
 	}
 }
 
+// TestWaitingGrowsToAMinute checks that a job never waits long for what was away shortly, and
+// does not fill its history when that is long.
 func TestWaitingGrowsToAMinute(t *testing.T) {
-	want := []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute, time.Minute}
-	for i, w := range want {
-		if got := waiting(i); got != w {
-			t.Errorf("try %d waits %v, want %v", i, got, w)
+	if got := waiting(0); got != time.Second {
+		t.Errorf("the first wait is %v, want 1s", got)
+	}
+	away := time.Duration(0)
+	for try := range 40 {
+		d := waiting(try)
+		if before := waiting(max(try-1, 0)); d < before || d > time.Minute {
+			t.Errorf("try %d waits %v after %v", try, d, before)
 		}
+		if away > 5*time.Second && d > away/2 {
+			t.Errorf("try %d waits %v after an outage of %v", try, d, away)
+		}
+		away += d
+	}
+	if got := waiting(1000); got != time.Minute {
+		t.Errorf("waits %v at last, want a minute", got)
+	}
+	if away < 15*time.Minute {
+		t.Errorf("40 tries take %v, want at least a quarter of an hour", away)
 	}
 }
 

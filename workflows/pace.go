@@ -28,7 +28,12 @@ func pause(now, begun, ended time.Time, interval, minPause time.Duration) Pause 
 }
 
 // waiting is the back-off of steps that cannot succeed at the moment: too few slots, a broker that does not
-// answer. It grows from one second to a minute.
+// answer. It grows from one second to a minute, by a quarter at a time, so that what was away for a while is not waited
+// for much longer than it was away.
 func waiting(try int) time.Duration {
-	return min(time.Second<<min(try, 6), time.Minute)
+	d := time.Second
+	for range min(try, 20) {
+		d += d / 4
+	}
+	return min(d, time.Minute)
 }

@@ -277,7 +277,7 @@ func TestJobWaitsAndSaysForWhat(t *testing.T) {
 		if v := s.status(); v.State != "waiting" || !strings.Contains(v.WaitingFor, "needs 4") {
 			t.Errorf("status %+v, want waiting for slots", v)
 		}
-		if n := len(s.called("place")); n > 8 {
+		if n := len(s.called("place")); n > 16 {
 			t.Errorf("%d tries in 100 s, want back-off", n)
 		}
 		s.env.CancelWorkflow()
