@@ -218,6 +218,14 @@ func (d day) again(name string) {
 func leaving(d day) {
 	p := d.StartProcess(real.ProcessOptions{Name: "leaving", Slots: 4}) // most slots: it is used
 	d.Cluster.Await("it is ready", 30*time.Second, func() bool { code, _ := real.Get(d.Ctx, p.HTTP()+"/readyz"); return code == 200 })
+	d.Cluster.Await("every worker knows it", 30*time.Second, func() bool {
+		for _, w := range d.Workers {
+			if _, members := real.Get(d.Ctx, w.HTTP()+"/members"); !strings.Contains(members, strings.TrimPrefix(p.HTTP(), "http://")) {
+				return false
+			}
+		}
+		return true
+	})
 	name := d.flowing("moving")
 	_, body := real.Get(d.Ctx, p.HTTP()+"/attempts")
 	if !strings.Contains(body, name) {
