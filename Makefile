@@ -9,7 +9,7 @@ CHECK_VERSION    := v0.6.0
 
 export PATH := $(BIN):$(PATH)
 
-.PHONY: all build demo dev test unit race e2e crash sim lint arch check tools tool-temporal tool-versitygw tool-lint clean
+.PHONY: all build demo dev test unit race e2e crash chaos sim lint arch check tools tool-temporal tool-versitygw tool-lint clean
 
 all: build lint arch unit
 
@@ -44,6 +44,10 @@ e2e: build tools
 ## Every crash point with every target: half an hour and more.
 crash: tool-temporal
 	WEIR_REQUIRE_REAL=1 WEIR_CRASH_ALL=1 $(GO) test -count=1 -timeout 3h -v -run TestCrashPoints ./tests/crash
+
+## Ten random plans of kills over 300,000 records each, a frozen worker at every place, Temporal away for minutes.
+chaos: build tools
+	$(REAL) $(GO) test -count=1 -timeout 2h -v ./tests/chaos -seeds 10 -records 300000 -long
 
 sim:
 	$(GO) test -count=1 ./tests/sim/... -seeds 200
