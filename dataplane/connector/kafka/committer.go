@@ -111,8 +111,8 @@ func (c *Committer) end(ctx context.Context, t checkpoint.Transaction, commit bo
 			return err
 		}
 		err = codeError(resp.ErrorCode)
-		switch err { //nolint:errorlint // the bare value of an error code
-		case kerr.InvalidTxnState, kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidProducerIDMapping:
+		switch err {
+		case kerr.InvalidTxnState, kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidProducerIDMapping: //nolint:errorlint // codeError returns bare values
 			errors.As(err, &refused)
 			return nil
 		}

@@ -83,9 +83,9 @@ func (r *reader) fetch(broker int32, req *kmsg.FetchRequest, parts []*partition)
 
 // take delivers the records of one partition's answer and moves its position.
 func (r *reader) take(p *partition, rp *kmsg.FetchResponseTopicPartition) error {
-	switch err := codeError(rp.ErrorCode); err { //nolint:errorlint // the bare value of an error code
+	switch err := codeError(rp.ErrorCode); err {
 	case nil:
-	case kerr.OffsetOutOfRange:
+	case kerr.OffsetOutOfRange: //nolint:errorlint // codeError returns bare values
 		return r.outOfRange(p)
 	case kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InconsistentTopicID:
 		// Metadata decides whether the topic is gone.

@@ -131,7 +131,7 @@ func writeSection(out io.Writer, g job.KeyGroup, offset uint64, records [][]byte
 	s := section{group: g, offset: offset}
 	sum := xxh3.New()
 	for _, r := range records {
-		out.Write(r)
+		_, _ = out.Write(r) // keeps its first error for Flush
 		sum.Write(r)
 		s.length += uint64(len(r))
 	}

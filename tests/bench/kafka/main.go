@@ -34,7 +34,7 @@ func run(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		defer os.RemoveAll(tmp)
+		defer func() { _ = os.RemoveAll(tmp) }() // what stays behind lies in the temporary directory
 		dir = tmp
 	}
 	b, err := kafkatest.Start(ctx, kafkatest.Options{Dir: dir, Heap: "1g"})
