@@ -99,7 +99,7 @@ var Rules = []Rule{
 	{Name: NoRecover, Text: "RecoverSinks runs before every attempt"},
 	{Name: LateRecover, Text: "RecoverSinks runs before any RunTasks"},
 	{Name: AbortAnyAttempt, Text: "only transactions of lower attempts are aborted"},
-	{Name: CompareByID, Text: "a manifest's transactions are told by id, producer id and epoch"},
+	{Name: CompareByID, Text: "a manifest's transactions are told by id, producer id and epoch", Needs: NoLateAbort},
 	{Name: NoTerminalRecover, Text: "every end of a job runs RecoverSinks under a new attempt number"},
 	{Name: RecreateFiles, Text: "state files are named by attempt and checkpoint and never created again"},
 	{Name: ReuseAny, Text: "only files of the manifest that the barrier calls durable are named again"},
