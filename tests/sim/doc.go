@@ -62,5 +62,53 @@
 // How many seeds it takes until the check on the right notices that a rule is left out; rules.go has their text.
 // A dash: no check can notice it, for the reason given. Where two rules each suffice, they are broken together.
 //
-// @@TABLE@@
+//	redeploy                             67  FILE
+//	no-fence                              2  STATE
+//	forget-stops                          –  fencing by attempt number catches what a forgotten stop lets start; it costs a useless deployment
+//	watcher-owns                          –  it costs a restart of the job after every outage of Temporal, no record
+//	no-stop-tasks                         –  fencing is the safety; it costs the time until the nodes notice
+//	no-ask                                –  fencing is the safety; it costs a job that runs on for nobody
+//	continue-early                       26  FALSE ALARM
+//	no-backstop                          27  STUCK
+//	no-alignment                          1  STATE
+//	no-deadline + no-supersede           52  STUCK
+//	no-supersede + no-deadline           52  STUCK
+//	unconditional-put                     2  DECIDED TWICE
+//	no-abort-record                       –  the next attempt's claim decides in its place
+//	no-obey + commit-by-message          28  DOUBLE
+//	no-decision                           –  the next attempt's claim decides in its place
+//	no-claim                             15  FALSE ALARM
+//	no-margin                             –  it costs loud losses, not silent ones
+//	ack-before-flush                      1  MARKER
+//	no-buffer                            13  LOST
+//	abort-transactions                    5  FALSE ALARM
+//	list-own-only                        11  SILENT LOSS
+//	learn-early                           –  while a checkpoint starts only when the one before is decided, no snapshot is left that could list too little
+//	slot-early                           25  FALSE ALARM
+//	no-reinit                           818  LOST
+//	reuse-unanswered                     80  FALSE ALARM
+//	commit-by-message + no-obey          28  DOUBLE
+//	marker-first                          1  MARKER
+//	marker-despite-loss                  32  MARKER
+//	ignore-marker                         –  the second look at the marker (believe-loss) finds it
+//	believe-loss                        192  FALSE ALARM
+//	no-late-abort + no-own-abort         16  BLOCKED
+//	no-own-abort                          –  recovery aborts them; it costs readers the time until then
+//	no-recover                            6  LOST
+//	late-recover                        380  SILENT LOSS
+//	abort-any-attempt                     1  FALSE ALARM
+//	compare-by-id + no-late-abort       158  BLOCKED
+//	no-terminal-recover                 162  OPEN
+//	recreate-files                        1  FILE
+//	reuse-any                             1  FILE
+//	keep-base                             1  FILE
+//	sweep-in-flight                       5  FILE
+//	forget-before                       191  NO FALL BACK
+//	no-tombstone                         11  RESURRECTED
+//	no-revise                             –  it matters where a savepoint or restore holds a checkpoint, which jobs cannot do yet
+//	resolve-again                         1  STATE
+//	final-redeploy                        1  DOUBLE
+//
+// The rules as they stand: no violation in 3,000 seeds (8 million ticks, 21,000 failures, 49,000 checkpoints), some 40
+// ms of CPU a seed.
 package sim

@@ -94,21 +94,27 @@ func TestHunt(t *testing.T) {
 	if !*hunt {
 		t.Skip("a hunt takes long: run it with -hunt")
 	}
+	label := func(r Rule) string {
+		if r.Needs == "" {
+			return r.Name
+		}
+		return r.Name + " + " + r.Needs
+	}
 	only := strings.FieldsFunc(*breakRule, func(r rune) bool { return r == ',' })
 	for _, r := range Rules {
 		if len(only) > 0 && !slices.Contains(only, r.Name) {
 			continue
 		}
 		if r.Unseen != "" && len(only) == 0 {
-			fmt.Printf("%-20s      –  %s\n", r.Name, r.Unseen)
+			fmt.Printf("%-34s    –  %s\n", label(r), r.Unseen)
 			continue
 		}
 		began := time.Now()
 		switch f := search(broken(r), *huntSeeds); {
 		case f != nil:
-			fmt.Printf("%-20s %6d  %s (%v)\n", r.Name, f.Seed, f.Violation.Kind, time.Since(began).Round(time.Second))
+			fmt.Printf("%-34s %4d  %s (%v)\n", label(r), f.Seed, f.Violation.Kind, time.Since(began).Round(time.Second))
 		default:
-			fmt.Printf("%-20s   none in %d (%v)\n", r.Name, *huntSeeds, time.Since(began).Round(time.Second))
+			fmt.Printf("%-34s none in %d (%v)\n", label(r), *huntSeeds, time.Since(began).Round(time.Second))
 		}
 	}
 }
