@@ -117,8 +117,8 @@ func (w *world) recoverSinks(p *proc, a job.Attempt, n job.CheckpointID, termina
 	return recovery{verdict: done.Verdict()}, nil
 }
 
-// complete drives a manifest's transactions to the end.
-func (w *world) complete(p *proc, m checkpoint.Manifest) (*transaction.Completion, error) {
+// startCompletion is the production's NewCompletion, or what broken rules make of it.
+func (w *world) startCompletion(p *proc, m checkpoint.Manifest) (*transaction.Completion, error) {
 	marks, err := covered(p, m)
 	if err != nil {
 		return nil, err
@@ -134,6 +134,15 @@ func (w *world) complete(p *proc, m checkpoint.Manifest) (*transaction.Completio
 	done, err := transaction.NewCompletion(m, marks)
 	if err != nil {
 		return nil, permanent{err}
+	}
+	return done, nil
+}
+
+// complete drives a manifest's transactions to the end.
+func (w *world) complete(p *proc, m checkpoint.Manifest) (*transaction.Completion, error) {
+	done, err := w.startCompletion(p, m)
+	if err != nil {
+		return nil, err
 	}
 	for {
 		step := done.Next()

@@ -252,16 +252,7 @@ func (j *streamJob) watch(p *proc) error {
 		return nil, nil
 	})
 	defer func() { backstop.cancel = true }()
-	over := func() bool {
-		for _, a := range w.temporal.signals {
-			j.ends[a] = true
-		}
-		w.temporal.signals = nil
-		if backstop.done && !w.broken(NoBackstop) {
-			j.ends[attempt] = true
-		}
-		return j.ends[attempt]
-	}
+	over := func() bool { return j.over(attempt, backstop) }
 	for {
 		if j.flight == nil && len(w.temporal.history) < 60 {
 			w.temporal.history = append(w.temporal.history, j.st)
@@ -297,6 +288,19 @@ func (j *streamJob) watch(p *proc) error {
 			return nil
 		}
 	}
+}
+
+// over reports whether an attempt is known to have ended: by its signal, or by the backstop.
+func (j *streamJob) over(a job.Attempt, backstop *future) bool {
+	t := j.w.temporal
+	for _, ended := range t.signals {
+		j.ends[ended] = true
+	}
+	t.signals = nil
+	if backstop.done && !j.w.broken(NoBackstop) {
+		j.ends[a] = true
+	}
+	return j.ends[a]
 }
 
 // mayContinue: nothing is lost when this run continues as new.
