@@ -8,7 +8,7 @@ type Rule struct {
 	Text string
 	// Needs is another rule that must be broken with it: each of the two suffices.
 	Needs string
-	// Unseen says why no check of the simulation can miss the rule; empty for rules that it can.
+	// Unseen says why no check of the simulation notices that the rule is broken; empty for those that are found.
 	Unseen string
 }
 
@@ -76,7 +76,7 @@ var Rules = []Rule{
 	{Name: NoDeadline, Text: "when the deadline passes, the alignment is released", Needs: NoSupersede},
 	{Name: NoSupersede, Text: "a newer barrier ends an older alignment", Needs: NoDeadline},
 	{Name: UnconditionalPut, Text: "a decision is written only where none stands"},
-	{Name: NoAbortRecord, Text: "an abort is a record at the manifest's key", Unseen: "the next attempt's claim decides in its place"},
+	{Name: NoAbortRecord, Text: "an abort is a record at the manifest's key"},
 	{Name: NoObey, Text: "on 412, read what stands there and obey it", Needs: CommitByMessage},
 	{Name: NoDecision, Text: "no attempt is planned before the checkpoint in flight is decided", Unseen: "the next attempt's claim decides in its place"},
 	{Name: NoClaim, Text: "planning claims the id after the highest decided one"},
