@@ -60,7 +60,7 @@
 // # The rules, broken
 //
 // How many seeds it takes until the check on the right notices that a rule is left out; rules.go has their text.
-// A dash: not noticed in 1,000 seeds, and not expected to be, for the reason given. Where two rules each suffice, they
+// A dash: not noticed in 1,000 seeds (no-stop-tasks and no-ask: 150), and not expected to be, for the reason given. Where two rules each suffice, they
 // are broken together.
 //
 //	redeploy                             67  FILE
