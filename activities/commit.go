@@ -77,10 +77,12 @@ func refusal(err error) bool {
 // refuse writes the abort record. If a manifest stands there already, that decision holds all the same.
 func (c *Control) refuse(ctx context.Context, s snapshot.Store, in CommitInput, why error) (Decision, error) {
 	m := checkpoint.NewAbort(in.Job.Ref(in.Attempt), in.ID, in.Floor, reason(why.Error()))
+	failpoint.Hit("refusal.before-record-put")
 	stands, _, err := standing(ctx, s, m)
 	if err != nil {
 		return Decision{}, classified(err)
 	}
+	failpoint.Hit("refusal.after-record-put")
 	d := decision(stands)
 	if d.Verdict == Aborted {
 		d.Verdict, d.Reason = Refused, m.Reason

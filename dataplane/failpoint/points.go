@@ -29,6 +29,8 @@ var points = []Point{
 	{Name: "commit.manifest-reply-lost", Doc: "the manifest was written, the writer is told that the PUT failed", Errs: true},
 	{Name: "abort.before-record-put", Doc: "an abort record is about to be written, perhaps while the manifest is"},
 	{Name: "abort.after-record-put", Doc: "the abort has been decided or overruled, and only the store knows"},
+	{Name: "refusal.before-record-put", Doc: "a checkpoint with every ack has a damaged part or an expiring transaction; its abort record is not written"},
+	{Name: "refusal.after-record-put", Doc: "the refused checkpoint is decided, and only the store knows"},
 	{Name: "endtxn.before", Doc: "a prepared transaction of a durable checkpoint is about to be ended"},
 	{Name: "endtxn.after", Doc: "the coordinator has ended the transaction; nothing else knows"},
 	{Name: "endtxn.reply-lost", Doc: "the coordinator has ended the transaction, the caller is told that the request failed", Errs: true},

@@ -18,6 +18,8 @@ import (
 	"github.com/weirstream/weir/dataplane/connector/kafka"
 	"github.com/weirstream/weir/dataplane/connector/kafka/kafkatest"
 	"github.com/weirstream/weir/dataplane/failpoint"
+	"github.com/weirstream/weir/dataplane/job"
+	"github.com/weirstream/weir/dataplane/snapshot"
 	"github.com/weirstream/weir/workflows"
 )
 
@@ -95,6 +97,8 @@ func (r *run) plan() {
 		list = append(list, "commit.before-manifest-put=pause", "commit.after-manifest-put=sleep(0s)")
 	case loss:
 		list = append(list, "commit.after-manifest-put=pause")
+	case refusal:
+		list = append(list, "part.after-put=pause")
 	}
 	if r.c.errs {
 		list = append(list, r.c.point+"=error")
@@ -143,6 +147,8 @@ func (r *run) begin() <-chan error {
 	switch r.c.way.road {
 	case loss:
 		r.lose()
+	case refusal:
+		r.loseParts()
 	case spared:
 		r.await("the job's own control activity", func() bool { return r.holder(r.name, "AwaitAttempt") != 0 })
 		r.victim(r.holder(r.name, "AwaitAttempt"), worker).Kill()
@@ -194,6 +200,35 @@ func (r *run) lose() {
 		if err := c.AbortOpen(r.ctx, o); err != nil {
 			r.t.Fatal(err)
 		}
+	}
+	r.rules.touch(r.t, failpoint.ContinueFile(0))
+}
+
+// loseParts deletes what the nodes have written of a checkpoint, before one of them can acknowledge its part.
+func (r *run) loseParts() {
+	r.await("a part of a checkpoint", func() bool { return r.rules.fired(0) != 0 })
+	st, err := r.status(r.name)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	names := snapshot.Names{UID: st.UID}
+	var newest job.CheckpointID
+	parts := map[job.CheckpointID][]string{}
+	objects, err := r.store.List(r.ctx, names.Prefix())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, o := range objects {
+		if p := names.Parse(o.Key); p.Kind == "part" {
+			newest = max(newest, p.Checkpoint)
+			parts[p.Checkpoint] = append(parts[p.Checkpoint], o.Key)
+		}
+	}
+	if len(parts) == 0 {
+		r.t.Fatal("no part in the store")
+	}
+	if err := r.store.Delete(r.ctx, parts[newest]...); err != nil {
+		r.t.Fatal(err)
 	}
 	r.rules.touch(r.t, failpoint.ContinueFile(0))
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/weirstream/weir/cmd/local"
 	"github.com/weirstream/weir/dataplane/failpoint"
+	"github.com/weirstream/weir/dataplane/snapshot"
+	"github.com/weirstream/weir/dataplane/snapshot/s3"
 	"github.com/weirstream/weir/workflows"
 )
 
@@ -23,6 +25,7 @@ import (
 type suite struct {
 	ctx    context.Context
 	stack  *local.Stack
+	store  snapshot.Store
 	client client.Client
 	cases  int
 }
@@ -39,10 +42,23 @@ func startSuite(t *testing.T) *suite {
 		t.Skip(err)
 	}
 	s := &suite{ctx: t.Context()}
-	var err error
+	objects, err := local.StartS3()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = objects.Stop(context.Background()) })
+	cfg := s3.Config{
+		Bucket: local.Bucket, Prefix: "jobs", Endpoint: objects.Endpoint(), Region: "us-east-1", PathStyle: true,
+		AccessKey: "crash", SecretKey: "crash-test",
+	}
+	if s.store, err = s3.Open(s.ctx, cfg); err != nil {
+		t.Fatal(err)
+	}
 	s.stack, err = local.Start(s.ctx, local.Options{
 		Dir: t.TempDir(), Workers: 3, Slots: 2, Binary: os.Getenv("WEIR_BINARY"),
 		Brokers: []string{"127.0.0.1:1"}, // each case has its own
+		Storage: "s3://" + cfg.Bucket + "/" + cfg.Prefix, S3Endpoint: cfg.Endpoint,
+		Env: []string{"AWS_ACCESS_KEY_ID=" + cfg.AccessKey, "AWS_SECRET_ACCESS_KEY=" + cfg.SecretKey},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -52,6 +52,8 @@ const (
 	race
 	// loss: when the brokers have aborted the transactions of a durable checkpoint.
 	loss
+	// refusal: when a part of a checkpoint is gone once its node has acknowledged it.
+	refusal
 	// end: when every source of a bounded job has ended.
 	end
 )
@@ -77,6 +79,8 @@ var ways = map[string]way{
 	"commit.manifest-reply-lost": {steering, steady},
 	"abort.before-record-put":    {steering, race},
 	"abort.after-record-put":     {steering, failure},
+	"refusal.before-record-put":  {steering, refusal},
+	"refusal.after-record-put":   {steering, refusal},
 	"endtxn.before":              {steering, steady},
 	"endtxn.after":               {steering, steady},
 	"endtxn.reply-lost":          {steering, steady},
