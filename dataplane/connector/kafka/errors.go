@@ -74,10 +74,15 @@ func classifyCode(code *kerr.Error, wrapped error, op, resource, right string) e
 	return wrapped
 }
 
+// answered reports whether err is the answer of a broker, which therefore has nothing left to carry out.
+func answered(err error) bool {
+	var code *kerr.Error
+	return errors.As(err, &code)
+}
+
 // unreachable reports whether err says that no broker answered, as opposed to an answer that is an error.
 func unreachable(err error) bool {
-	var code *kerr.Error
-	if err == nil || errors.As(err, &code) {
+	if err == nil || answered(err) {
 		return false
 	}
 	var op net.Error

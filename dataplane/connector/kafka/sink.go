@@ -97,7 +97,7 @@ func (s *Sink) openTransactions(ctx, life context.Context, f topicFacts, cfg con
 	}
 	t := newTransactions(s, f, base)
 	t.warmUp(life)
-	return t, t.ready(ctx)
+	return t, t.ready(ctx, life)
 }
 
 // producerOptions are the client options of everything that produces.
@@ -118,7 +118,7 @@ func (s *Sink) producerOptions(f topicFacts) []kgo.Opt {
 
 // txOptions are those of a client that holds one transaction.
 func (s *Sink) txOptions(f topicFacts, id string) []kgo.Opt {
-	opts := append(s.producerOptions(f), kgo.TransactionalID(id), kgo.TransactionTimeout(f.txTimeout))
+	opts := append(s.producerOptions(f), kgo.TransactionalID(id), kgo.TransactionTimeout(f.txTimeout), kgo.RetryTimeoutFn(askOnce))
 	if f.protocol < 2 {
 		opts = append(opts, kgo.MaxVersions(protocol1()))
 	}

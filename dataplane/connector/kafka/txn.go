@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/weirstream/weir/dataplane/checkpoint"
 	"github.com/weirstream/weir/dataplane/job"
@@ -15,8 +16,11 @@ import (
 )
 
 const (
-	// initTimeout is how long an InitProducerID may take before its slot is given up.
+	// initTimeout is how long a producer id may take before its slot is given up, and how long Open asks for the
+	// first one.
 	initTimeout = 30 * time.Second
+	// repeatFor is how long the client of a transaction repeats requests that have failed: kgo's default.
+	repeatFor = 30 * time.Second
 	// warmFor is how long a client that waits for its first record is good: coordinators forget unused ids
 	// after transactional.id.expiration.ms, a week by default.
 	warmFor = time.Hour
@@ -73,16 +77,15 @@ func (t *transactions) warmUp(ctx context.Context) {
 		delay = backOff(t.fails - 1)
 	}
 	go func() {
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
-		}
+		pause(ctx, delay)
 		p, err := t.sink.newProducer(ctx, t.facts, id)
 		t.next <- warmed{producer: p, id: id, err: err}
 	}()
 }
 
-// newProducer opens a client and takes a producer id, which fences whoever used the transactional id before.
+// newProducer opens a client and takes a producer id, which fences whoever used the transactional id before. It
+// asks again only after an answer: a request without one may take effect at any time, so that nothing may be
+// written under its id any more.
 func (s *Sink) newProducer(ctx context.Context, f topicFacts, id transaction.ID) (*producer, error) {
 	cl, err := s.cfg.Conn.client(s.txOptions(f, id.String())...)
 	if err != nil {
@@ -91,24 +94,65 @@ func (s *Sink) newProducer(ctx context.Context, f topicFacts, id transaction.ID)
 	ctx, cancel := context.WithTimeout(ctx, initTimeout)
 	defer cancel()
 	p := &producer{cl: cl, id: id}
-	if p.pid, p.epoch, err = cl.ProducerID(ctx); err != nil {
-		cl.Close()
-		return nil, classify(err, "initialise producer", id.String(), "Write")
+	for n := 0; ; n++ {
+		p.pid, p.epoch, err = cl.ProducerID(ctx)
+		if err == nil {
+			p.made = time.Now()
+			return p, nil
+		}
+		again := answered(err)
+		err = classify(err, "initialise producer", id.String(), "Write")
+		if !again || job.ClassOf(err) != job.Retryable || !pause(ctx, backOff(n)) {
+			cl.Close()
+			return nil, err
+		}
 	}
-	p.made = time.Now()
-	return p, nil
+}
+
+// askOnce is how long the client of a transaction repeats a request by itself, by the request's kind: an
+// InitProducerID is sent once, and newProducer decides what follows.
+func askOnce(key int16) time.Duration {
+	if key == int16(kmsg.InitProducerID) {
+		return time.Nanosecond // shorter than any back-off; zero would mean for ever
+	}
+	return repeatFor
+}
+
+// pause waits for d; false: ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // ready waits for the first producer id, so that a missing right shows when the sink is opened and not at its
-// first record.
-func (t *transactions) ready(ctx context.Context) error {
-	w, err := t.take(ctx)
-	if err != nil {
-		return err
+// first record. It asks under one id after another until ctx ends or the error is not retryable. life is the
+// writer's.
+func (t *transactions) ready(ctx, life context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, initTimeout, fmt.Errorf("no producer id within %s", initTimeout))
+	defer cancel()
+	var last error
+	for {
+		w, err := t.take(ctx)
+		switch {
+		case err == nil:
+			t.warming = true
+			t.next <- w
+			return nil
+		case ctx.Err() != nil:
+			return errors.Join(err, last)
+		case job.ClassOf(err) != job.Retryable:
+			return err
+		}
+		last = err
+		t.fails++
+		t.warmUp(life)
 	}
-	t.warming = true
-	t.next <- w
-	return nil
 }
 
 // take waits for the producer that is being made ready. If there is none, its slot is given up: a late
