@@ -57,8 +57,8 @@ type Backend struct {
 	writes atomic.Int64
 }
 
-// linked is the hard-link checkpoint whose files the newest Persist has uploaded. It is kept, because a
-// compaction gives the same content new files: while nothing is written, checkpoints name the old ones.
+// linked is the hard-link checkpoint whose files the newest Persist has uploaded, or Restore has downloaded. It is
+// kept, because a compaction gives the same content new files: while nothing is written, checkpoints name the old ones.
 type linked struct {
 	dir    string
 	writes int64

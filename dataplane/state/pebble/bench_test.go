@@ -5,10 +5,12 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/weirstream/weir/dataplane/batch"
+	"github.com/weirstream/weir/dataplane/checkpoint"
 	"github.com/weirstream/weir/dataplane/job"
 	"github.com/weirstream/weir/dataplane/state"
 	"github.com/weirstream/weir/dataplane/state/pebble"
@@ -78,15 +80,17 @@ func (x *bench) fill(n int) {
 	}
 }
 
-// checkpoint freezes and persists; between calls between on the owner's goroutine meanwhile.
-func (x *bench) checkpoint(id job.CheckpointID, store *statetest.Store, between func()) {
+// checkpoint freezes and persists; between is called on the owner's goroutine meanwhile.
+func (x *bench) checkpoint(id job.CheckpointID, store *statetest.Store, between func()) (saved checkpoint.OperatorState) {
+	x.b.Helper()
 	f, err := x.back.Freeze(id)
 	if err != nil {
 		x.b.Fatalf("freeze: %v", err)
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := f.Persist(context.Background(), store)
+		var err error
+		saved, err = f.Persist(context.Background(), store)
 		done <- err
 	}()
 	for {
@@ -95,7 +99,7 @@ func (x *bench) checkpoint(id job.CheckpointID, store *statetest.Store, between 
 			if err != nil {
 				x.b.Fatalf("persist: %v", err)
 			}
-			return
+			return saved
 		default:
 			between()
 		}
@@ -175,22 +179,68 @@ func BenchmarkBarrier(b *testing.B) {
 	b.ReportMetric(quantile(pauses, 1), "endbatch-max-µs")
 }
 
-// BenchmarkUnchanged is a checkpoint of 1 M keys of which none has changed.
+// BenchmarkUnchanged is a checkpoint of 1 M keys of which none has changed: the same state again, and the first one
+// after a restart that has restored it. No table is uploaded again, which would fail the benchmark; what is uploaded
+// after a restart is what describes the new database.
 func BenchmarkUnchanged(b *testing.B) {
 	x := openBench(b, 1<<30)
 	defer x.back.Close()
 	store := statetest.NewStore()
 	x.fill(1 << 20)
-	x.checkpoint(1, store, x.endBatch)
+	saved := x.checkpoint(1, store, x.endBatch)
 	full := store.Traffic()
-	id := job.CheckpointID(2)
-	for b.Loop() {
-		x.checkpoint(id, store, x.endBatch)
-		id++
+	b.Run("again", func(b *testing.B) {
+		x.b = b
+		id := job.CheckpointID(2)
+		for b.Loop() {
+			x.checkpoint(id, store, x.endBatch)
+			id++
+		}
+		reportReuse(b, full, store.Traffic())
+	})
+	b.Run("after-restart", func(b *testing.B) {
+		var sum statetest.Traffic
+		for b.Loop() {
+			b.StopTimer()
+			y := openBench(b, 1<<30)
+			if err := y.back.Restore(context.Background(), []checkpoint.OperatorState{saved}, store); err != nil {
+				b.Fatalf("restore: %v", err)
+			}
+			store.Traffic()
+			b.StartTimer()
+			y.checkpoint(2, store, y.endBatch)
+			t := store.Traffic()
+			b.StopTimer()
+			sum.Bytes, sum.Reused, sum.Uploaded = sum.Bytes+t.Bytes, sum.Reused+t.Reused, append(sum.Uploaded, t.Uploaded...)
+			y.back.Close()
+			b.StartTimer()
+		}
+		reportReuse(b, full, sum)
+	})
+}
+
+// reportReuse reports what b.N checkpoints uploaded and used again, beside what the first one had to upload. No table
+// may be among it.
+func reportReuse(b *testing.B, full, t statetest.Traffic) {
+	b.Helper()
+	tables := 0
+	for _, name := range full.Uploaded {
+		if strings.HasSuffix(name, ".sst") {
+			tables++
+		}
 	}
-	t := store.Traffic()
-	b.ReportMetric(float64(full.Bytes), "full-B")
+	for _, name := range t.Uploaded {
+		if strings.HasSuffix(name, ".sst") {
+			b.Fatalf("table %s of an unchanged state was uploaded again", name)
+		}
+	}
+	if tables == 0 || t.Reused < tables*b.N {
+		b.Fatalf("%d files were used again in %d checkpoints of %d tables", t.Reused, b.N, tables)
+	}
+	b.ReportMetric(float64(full.Bytes), "first-B")
 	b.ReportMetric(float64(t.Bytes)/float64(b.N), "uploaded-B/op")
+	b.ReportMetric(float64(len(t.Uploaded))/float64(b.N), "uploaded-files/op")
+	b.ReportMetric(float64(t.Reused)/float64(b.N), "reused-files/op")
 }
 
 // BenchmarkChanged is a checkpoint of 1 M keys of which one in a hundred has changed.

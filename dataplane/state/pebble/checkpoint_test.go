@@ -241,6 +241,48 @@ func TestReuse(t *testing.T) {
 	}
 }
 
+// The first checkpoint after a restore names the files that were restored while nothing has changed, also if a compaction
+// has replaced them meanwhile. One with changes leaves only its own directory behind.
+func TestReuseAfterRestore(t *testing.T) {
+	x := openFixture(t, vfs.Default)
+	for v := range uint64(3) { // tables that overlap
+		x.set(0, 10_000, v)
+		if _, err := x.persist(x.endBatch); err != nil {
+			t.Fatalf("persist: %v", err)
+		}
+	}
+	saved, err := x.persist(x.endBatch)
+	if err != nil {
+		t.Fatalf("persist: %v", err)
+	}
+	y := &fixture{t: t, store: x.store, next: x.next}
+	y.open(vfs.Default, x.store, saved)
+	if err := y.b.db.Compact(t.Context(), []byte{0}, []byte{0xff, 0xff, 0xff}, false); err != nil {
+		t.Fatalf("compact: %v", err)
+	}
+	x.store.Traffic()
+	again, err := y.persist(y.endBatch)
+	if err != nil {
+		t.Fatalf("persist: %v", err)
+	}
+	if traffic := x.store.Traffic(); len(traffic.Uploaded) > 0 || traffic.Reused != len(saved.Files) {
+		t.Errorf("uploaded %q and used %d files again, want none and %d", traffic.Uploaded, traffic.Reused, len(saved.Files))
+	}
+	z := &fixture{t: t}
+	z.open(vfs.Default, x.store, again)
+	if n := z.count(); n[2] != 10_000 {
+		t.Errorf("restored: got %v, want 10000 times 2", n)
+	}
+	y.set(0, 1, 7)
+	if _, err := y.persist(y.endBatch); err != nil {
+		t.Fatalf("persist: %v", err)
+	}
+	dirs, err := filepath.Glob(filepath.Join(y.b.cfg.Dir, "*"))
+	if err != nil || len(dirs) != 2 {
+		t.Errorf("directories: got %q, want the database and one checkpoint", dirs)
+	}
+}
+
 // The bound holds while nothing is frozen, and a job whose state fits reads nothing from below.
 func TestBound(t *testing.T) {
 	x := openFixture(t, vfs.Default)

@@ -87,6 +87,10 @@ func (b *Backend) adopt(ctx context.Context, s checkpoint.OperatorState, down st
 	if err := download(ctx, s, b.dir(), down); err != nil {
 		return err
 	}
+	restored := filepath.Join(b.cfg.Dir, "restored")
+	if err := link(b.dir(), restored); err != nil {
+		return named(s, err)
+	}
 	if err := b.openDB(); err != nil {
 		return named(s, err)
 	}
@@ -98,6 +102,25 @@ func (b *Backend) adopt(ctx context.Context, s checkpoint.OperatorState, down st
 		return named(s, err)
 	}
 	b.described = stored == len(b.set.Definitions())
+	b.last = linked{dir: restored, writes: b.writes.Load()}
+	return nil
+}
+
+// link makes hard links to all files in from in the new directory to. The database that is opened there may replace
+// files as soon as it is open, while checkpoints of unchanged content name those that were restored.
+func link(from, to string) error {
+	if err := os.Mkdir(to, 0o750); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := os.Link(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
