@@ -28,6 +28,9 @@ const (
 	Snapshotted
 	// Failed: a subtask declined checkpoint ID, or the node could not complete it, for Reason.
 	Failed
+	// PeerDeclined: another node of the attempt has declined the checkpoint of Barrier, for Reason. It cannot
+	// succeed any more, and subtasks of that node will not forward its barrier.
+	PeerDeclined
 	// DeadlineOver: the time left that came with checkpoint ID is over.
 	DeadlineOver
 	// PartStored: the part object of checkpoint ID is durable.
@@ -70,6 +73,9 @@ const (
 	Ready
 	// Decline: answer whoever waits for checkpoint ID that the node does not take part, for Reason.
 	Decline
+	// Tell: tell the peers that this node has declined Barrier, for Reason, so that their subtasks do not wait for
+	// barriers that will not come.
+	Tell
 	// Refuse: answer the Snapshot order that brought ID, and only that one, with Reason.
 	Refuse
 	// Release: tell the subtasks that checkpoint ID is given up, so that nobody stays blocked for it.
@@ -101,7 +107,7 @@ type page struct {
 // serialises access.
 //
 //	Heard(n) ──► collecting ──all shares──► storing ──PartStored──► ready ──Decided──► closed
-//	                 └──────── Failed / DeadlineOver / newer n ───► declined ──Decided──► closed
+//	                 └─ Failed / DeadlineOver / PeerDeclined / newer n ──► declined ──Decided──► closed
 //
 // Invariants: newest only rises; n is injected exactly once, when it is first heard of; an n at or below
 // newest that is not open is refused; the page of n stays until n is decided, so that a Snapshot order which
@@ -146,9 +152,12 @@ func (b *NodeBook) Step(e BookEvent) []BookEffect {
 	case Snapshotted:
 		b.collect(e.Share)
 	case Failed:
-		b.decline(e.ID, e.Reason)
+		b.fail(e.ID, e.Reason)
 	case DeadlineOver:
-		b.decline(e.ID, "the deadline passed before the node's share was complete")
+		b.fail(e.ID, "the deadline passed before the node's share was complete")
+	case PeerDeclined:
+		b.hear(e.Barrier)
+		b.decline(e.Barrier.ID, e.Reason)
 	case PartStored:
 		if p := b.pages[e.ID]; p != nil && p.state == storing {
 			p.state = ready
@@ -229,15 +238,24 @@ func (b *NodeBook) storeIfComplete(n job.CheckpointID) {
 	b.emit(BookEffect{Kind: StorePart, ID: n, Part: part})
 }
 
-func (b *NodeBook) decline(n job.CheckpointID, why string) {
+// fail declines n because of what happened on this node.
+func (b *NodeBook) fail(n job.CheckpointID, why string) {
+	if b.decline(n, why) {
+		b.emit(BookEffect{Kind: Tell, ID: n, Barrier: b.pages[n].barrier, Reason: why})
+	}
+}
+
+// decline reports whether n was open, and could still be declined.
+func (b *NodeBook) decline(n job.CheckpointID, why string) bool {
 	p := b.pages[n]
 	if p == nil || p.state == ready || p.state == declined {
-		return
+		return false
 	}
 	p.state, p.reason, p.shares = declined, why, nil
 	b.emit(BookEffect{Kind: Decline, ID: n, Reason: why})
 	b.emit(BookEffect{Kind: Release, ID: n, Reason: why})
 	b.emit(BookEffect{Kind: Drop, ID: n})
+	return true
 }
 
 // close closes the pages of all checkpoints up to n.

@@ -26,7 +26,7 @@ func shareOf(n job.CheckpointID, vertex string, running bool) BookEvent {
 
 // showBook writes effects as "inject 6, store 6, ready 6, …".
 func showBook(effects []BookEffect) string {
-	words := map[BookEffectKind]string{Inject: "inject", StorePart: "store", Ready: "ready", Decline: "decline", Refuse: "refuse", Release: "release", Drop: "drop"}
+	words := map[BookEffectKind]string{Inject: "inject", StorePart: "store", Ready: "ready", Decline: "decline", Refuse: "refuse", Release: "release", Drop: "drop", Tell: "tell"}
 	var out []string
 	for _, e := range effects {
 		out = append(out, fmt.Sprintf("%s %d", words[e.Kind], e.ID))
@@ -37,6 +37,9 @@ func showBook(effects []BookEffect) string {
 func TestBook(t *testing.T) {
 	heard := func(n, decided job.CheckpointID) BookEvent {
 		return BookEvent{Kind: Heard, Barrier: bookBarrier(n, decided)}
+	}
+	peerDeclined := func(n, decided job.CheckpointID) BookEvent {
+		return BookEvent{Kind: PeerDeclined, Barrier: bookBarrier(n, decided), Reason: "upload"}
 	}
 	type step struct {
 		e    BookEvent
@@ -71,7 +74,7 @@ func TestBook(t *testing.T) {
 		{"the deadline declines; the retried order hears it again; late shares are ignored; the next one works", []step{
 			{heard(6, 5), "inject 6"},
 			{shareOf(6, "in", true), ""},
-			{BookEvent{Kind: DeadlineOver, ID: 6}, "decline 6, release 6, drop 6"},
+			{BookEvent{Kind: DeadlineOver, ID: 6}, "decline 6, release 6, drop 6, tell 6"},
 			{heard(6, 5), "decline 6"},
 			{shareOf(6, "sum", false), ""},
 			{BookEvent{Kind: DeadlineOver, ID: 6}, ""},
@@ -87,7 +90,7 @@ func TestBook(t *testing.T) {
 			{heard(6, 5), "inject 6"},
 			{shareOf(6, "in", false), ""},
 			{shareOf(6, "sum", false), "store 6"},
-			{BookEvent{Kind: DeadlineOver, ID: 6}, "decline 6, release 6, drop 6"},
+			{BookEvent{Kind: DeadlineOver, ID: 6}, "decline 6, release 6, drop 6, tell 6"},
 			{BookEvent{Kind: PartStored, ID: 6}, ""},
 		}},
 		{"a part that is durable is never taken back", []step{
@@ -107,8 +110,30 @@ func TestBook(t *testing.T) {
 		}},
 		{"a subtask that declines", []step{
 			{heard(6, 5), "inject 6"},
-			{BookEvent{Kind: Failed, ID: 6, Reason: "upload"}, "decline 6, release 6, drop 6"},
+			{BookEvent{Kind: Failed, ID: 6, Reason: "upload"}, "decline 6, release 6, drop 6, tell 6"},
 			{BookEvent{Kind: Failed, ID: 6, Reason: "other"}, ""},
+		}},
+		{"a peer that declines: nobody here waits for what cannot succeed, and nobody is told again", []step{
+			{heard(6, 5), "inject 6"},
+			{shareOf(6, "in", true), ""},
+			{peerDeclined(6, 5), "decline 6, release 6, drop 6"},
+			{peerDeclined(6, 5), "decline 6"},
+			{BookEvent{Kind: Failed, ID: 6, Reason: "upload was cut"}, ""},
+			{shareOf(6, "sum", true), ""},
+			{heard(7, 6), "inject 7"},
+		}},
+		{"a peer declines before its barrier comes: what comes later blocks nothing", []step{
+			{peerDeclined(6, 5), "inject 6, decline 6, release 6, drop 6"},
+			{heard(6, 5), "decline 6"},
+			{heard(7, 6), "inject 7"},
+		}},
+		{"a peer declines what this node has passed, or has taken its share of", []step{
+			{heard(7, 6), "inject 7"},
+			{peerDeclined(6, 5), "refuse 6"},
+			{shareOf(7, "in", false), ""},
+			{shareOf(7, "sum", false), "store 7"},
+			{BookEvent{Kind: PartStored, ID: 7}, "ready 7"},
+			{peerDeclined(7, 6), "ready 7"},
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -8,7 +8,9 @@
 //     decided, the newest durable, the newest committed. A barrier may come before the order; a node that hears
 //     of n either way injects it into its own sources at once (NodeBook: Heard → Inject). An n not above the
 //     newest heard is refused, unless its page is still open. A newer n ends an older one, and so does the
-//     deadline: a declined checkpoint never fails the attempt and never blocks a channel for longer than that.
+//     deadline: a declined checkpoint never fails the attempt and never blocks a channel for longer than that. A
+//     node that declines tells its peers, which decline too (NodeBook: Tell, PeerDeclined): n cannot succeed any
+//     more, and they would wait for barriers that its subtasks no longer forward.
 //  2. When every subtask of a node has contributed, the node writes its Part and acks with a reference to it.
 //     When all nodes have, BuildManifest proves that the parts are complete, and the manifest is created at
 //     chk-<n>/manifest if nothing stands there. That PUT decides. Its bytes are a pure function of the input:

@@ -99,6 +99,9 @@ type MeshConfig struct {
 	// OnAnnounce is called with each barrier that a peer announces, on the goroutine that reads from the
 	// peer: it must not block.
 	OnAnnounce func(from job.NodeID, b checkpoint.Barrier)
+	// OnDecline is called with each checkpoint that a peer declines, as OnAnnounce is. A peer declines only what it
+	// has heard of, but its announcement may still be under way here.
+	OnDecline func(from job.NodeID, b checkpoint.Barrier, why string)
 }
 
 const (

@@ -317,6 +317,16 @@ func (c *conn) deliver(h header, payload []byte) error {
 		}
 		c.mesh.announced(c.peer, *b)
 		return nil
+	case declineFrame:
+		d, err := decodeControl[decline](payload)
+		if err == nil {
+			err = ofAttempt(d.Barrier, c.mesh.ref)
+		}
+		if err != nil {
+			return err
+		}
+		c.mesh.declined(c.peer, d)
+		return nil
 	case goodbyeFrame:
 		g, err := decodeControl[goodbye](payload)
 		if err != nil {

@@ -12,7 +12,7 @@
 // Every channel has a bounded queue at its reader. Within a node the writer waits while it is full. Between
 // nodes the reader grants credit, a number of elements and of bytes, and the writer spends it; so what a
 // connection delivers always has a place, its reader never waits, and one slow subtask stops only its own
-// channels. Heartbeats and announcements share the connection and are never stuck behind a full queue.
+// channels. Heartbeats, announcements and declines share the connection and are never stuck behind a full queue.
 // Source of the idea: Flink's credit-based flow control.
 //
 // # Failure
@@ -38,7 +38,7 @@
 // The dialler sends hello (who it is, whom it means, what it runs) and waits. The acceptor answers with
 // welcome or refuse; while it does not know the attempt yet it sends heartbeats, and refuses in the end.
 // Afterwards each side sends batch, barrier and end frames within the other's credit, and at any time credit,
-// heartbeat, announce and, last, goodbye. A header is checked whole before its payload is read, lengths before
+// heartbeat, announce, decline and, last, goodbye. A header is checked whole before its payload is read, lengths before
 // anything is allocated. Its size is a multiple of 8, so that a batch is aligned within its frame.
 //
 // Connections are neither encrypted nor authenticated: bind them to a private network.

@@ -212,6 +212,8 @@ func TestDamageMidStream(t *testing.T) {
 		"a second hello":   {rawFrame(header{typ: helloFrame}, nil), "after the handshake"},
 		"cut-off credit":   {rawFrame(header{typ: creditFrame}, make([]byte, 7)), "no multiple"},
 		"announce of junk": {rawFrame(header{typ: announceFrame}, []byte("7")), "message"},
+		"decline of junk":  {rawFrame(header{typ: declineFrame}, []byte("7")), "message"},
+		"foreign decline":  {rawFrame(header{typ: declineFrame}, []byte(`{"barrier":{"uid":"x"}}`)), "message barrier"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, p, g := rawPair(t, fastTimings())

@@ -25,7 +25,8 @@ const (
 	creditFrame                         // grants
 	announceFrame                       // checkpoint.Barrier
 	goodbyeFrame                        // goodbye
-	lastFrame      = goodbyeFrame
+	declineFrame                        // decline
+	lastFrame      = declineFrame
 )
 
 const (

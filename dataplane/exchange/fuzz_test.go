@@ -38,6 +38,7 @@ func FuzzDeliver(f *testing.F) {
 	f.Add(byte(creditFrame), false, appendGrant(nil, grant{channel: job.Channel{Edge: 7}, elements: 3, bytes: 100}))
 	f.Add(byte(announceFrame), false, controlPayload(barrierElement(3).Barrier))
 	f.Add(byte(goodbyeFrame), false, controlPayload(goodbye{Why: "stopped", Lost: "c"}))
+	f.Add(byte(declineFrame), false, controlPayload(decline{*barrierElement(3).Barrier, "no room"}))
 	f.Fuzz(func(t *testing.T, typ byte, known bool, payload []byte) {
 		s := &Server{self: "b", log: slog.New(slog.DiscardHandler)}
 		s.mu.changed = make(chan struct{})

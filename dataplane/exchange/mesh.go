@@ -270,6 +270,20 @@ func (m *Mesh) Announce(b checkpoint.Barrier) {
 	}
 }
 
+// Decline tells every peer that this node has declined the checkpoint of b, and why.
+func (m *Mesh) Decline(b checkpoint.Barrier, why string) {
+	payload := controlPayload(decline{b, clipped(why)})
+	for _, c := range m.connections() {
+		c.sendControl(declineFrame, payload)
+	}
+}
+
+func (m *Mesh) declined(from job.NodeID, d decline) {
+	if m.cfg.OnDecline != nil {
+		m.cfg.OnDecline(from, d.Barrier, d.Why)
+	}
+}
+
 func (m *Mesh) announced(from job.NodeID, b checkpoint.Barrier) {
 	if m.cfg.OnAnnounce != nil {
 		m.cfg.OnAnnounce(from, b)

@@ -211,6 +211,35 @@ func TestAnnouncementsReachAllPeers(t *testing.T) {
 	}
 }
 
+// A node that declines a checkpoint says so, and why.
+func TestDeclinesReachAllPeers(t *testing.T) {
+	type heard struct {
+		by, from job.NodeID
+		b        checkpoint.Barrier
+		why      string
+	}
+	got := make(chan heard, 10)
+	n := newNetwork(t, fastTimings(), "a", "b", "c")
+	for id := range n.nodes {
+		n.cfg.OnDecline = func(from job.NodeID, b checkpoint.Barrier, why string) { got <- heard{id, from, b, why} }
+		n.attach(id)
+	}
+	n.start()
+	want := checkpoint.Barrier{Ref: testRef, ID: 7, Decided: 6, Durable: 5, Committed: 4, Aligned: true}
+	n.nodes["b"].mesh.Decline(want, "no room on "+strings.Repeat("disk", maxWhy))
+	by := map[job.NodeID]bool{}
+	for range 2 {
+		h := <-got
+		by[h.by] = true
+		if h.from != "b" || h.b != want || !strings.HasPrefix(h.why, "no room") || len(h.why) > maxWhy+len("…") {
+			t.Errorf("node %s heard that %s declines %+v: %.20q (%d bytes), want %+v of b", h.by, h.from, h.b, h.why, len(h.why), want)
+		}
+	}
+	if !by["a"] || !by["c"] {
+		t.Errorf("heard by %v, want a and c", by)
+	}
+}
+
 // Data flows between three nodes in all directions at once, and nothing is lost.
 func TestThreeNodesAllToAll(t *testing.T) {
 	const batches, rows = 200, 50

@@ -47,6 +47,12 @@ func (r refusal) String() string {
 	return string(r.Code) + ": " + r.Detail
 }
 
+// decline says that a node does not take part in a checkpoint.
+type decline struct {
+	Barrier checkpoint.Barrier `json:"barrier"`
+	Why     string             `json:"why"`
+}
+
 // goodbye is a node's last word to its peers.
 type goodbye struct {
 	Why string `json:"why"`
@@ -54,8 +60,15 @@ type goodbye struct {
 	Lost job.NodeID `json:"lost,omitempty"`
 }
 
-// maxWhy bounds the text of a goodbye.
+// maxWhy bounds the text of a goodbye or decline.
 const maxWhy = 4 << 10
+
+func clipped(why string) string {
+	if len(why) > maxWhy {
+		return why[:maxWhy] + "…"
+	}
+	return why
+}
 
 // goodbyeFor says why an attempt ended with err.
 func goodbyeFor(err error) goodbye {
@@ -64,9 +77,7 @@ func goodbyeFor(err error) goodbye {
 	if errors.As(err, &lost) {
 		g.Why, g.Lost = lost.Why, lost.Node
 	}
-	if len(g.Why) > maxWhy {
-		g.Why = g.Why[:maxWhy] + "…"
-	}
+	g.Why = clipped(g.Why)
 	return g
 }
 
@@ -93,10 +104,14 @@ func decodeBarrier(payload []byte, ref job.Ref) (*checkpoint.Barrier, error) {
 	if err != nil {
 		return nil, err
 	}
+	return &b, ofAttempt(b, ref)
+}
+
+func ofAttempt(b checkpoint.Barrier, ref job.Ref) error {
 	if b.Ref != ref {
-		return nil, fmt.Errorf("message barrier: of attempt %s, the connection is attempt %s's", b.Ref, ref)
+		return fmt.Errorf("message barrier: of attempt %s, the connection is attempt %s's", b.Ref, ref)
 	}
-	return &b, nil
+	return nil
 }
 
 // grant gives the writer of a channel credit for so many more elements and bytes.

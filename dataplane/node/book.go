@@ -108,6 +108,14 @@ func (b *book) failed(n job.CheckpointID, why string) {
 	b.stepLocked(checkpoint.BookEvent{Kind: checkpoint.Failed, ID: n, Reason: why})
 }
 
+func (b *book) peerDeclined(bar checkpoint.Barrier, why string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.mu.closed {
+		b.stepLocked(checkpoint.BookEvent{Kind: checkpoint.PeerDeclined, Barrier: bar, Reason: why})
+	}
+}
+
 func (b *book) event(e checkpoint.BookEvent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,6 +140,8 @@ func (b *book) stepLocked(e checkpoint.BookEvent) (refused string) {
 			b.a.giveUp(f.ID)
 		case checkpoint.Drop:
 			b.dropLocked(f.ID)
+		case checkpoint.Tell:
+			b.a.mesh.Decline(f.Barrier, f.Reason)
 		case checkpoint.Refuse:
 			refused = f.Reason
 		}

@@ -21,6 +21,7 @@ func (a *attempt) wire() (err error) {
 	a.mesh, err = a.n.cfg.Exchange.Attach(exchange.MeshConfig{
 		Ref: a.dep.Ref, Nodes: a.dep.Placement.Nodes(), Channels: a.channels(), GraphDigest: a.dep.GraphDigest,
 		OnAnnounce: func(_ job.NodeID, b checkpoint.Barrier) { go a.announced(b) },
+		OnDecline:  func(from job.NodeID, b checkpoint.Barrier, why string) { go a.peerDeclined(from, b, why) },
 	})
 	if err != nil {
 		return err
@@ -51,6 +52,13 @@ func (a *attempt) wire() (err error) {
 func (a *attempt) announced(b checkpoint.Barrier) {
 	if b, err := a.whenStarted(a.ctx, b); err == nil {
 		a.Heard(b)
+	}
+}
+
+// peerDeclined is told of a checkpoint that a peer has declined.
+func (a *attempt) peerDeclined(from job.NodeID, b checkpoint.Barrier, why string) {
+	if b, err := a.whenStarted(a.ctx, b); err == nil {
+		a.book.peerDeclined(b, fmt.Sprintf("node %s declined it: %s", from, why))
 	}
 }
 

@@ -255,6 +255,50 @@ func TestDeclinedCheckpointsDoNotEndTheAttempt(t *testing.T) {
 	}
 }
 
+// A node that declines says so to its peers: they do not go on, with blocked channels and uploads under way, until a
+// deadline that may be far.
+func TestPeersOfANodeThatDeclinesDecline(t *testing.T) {
+	c := small(t, 3)
+	r := c.deploy()
+	c.tap.let(6)
+	r.mustCheckpoint()
+	c.tap.let(6)
+	undo := c.fault(snapshottest.OpUpload, "shared/", snapshottest.Fault{Wait: make(chan struct{})})
+	c.out.refuse(errors.New("broker is slow"))
+	b := c.barrier(r, 24*time.Hour)
+	_, err := r.snapshots(b)
+	if own, told := declines(err); own != 1 || told != 2 {
+		t.Errorf("snapshots: %v; want one node that declines and two that were told", err)
+	}
+	_, _ = r.abort(b.ID, err)
+	undo()
+	c.tap.let(6)
+	c.awaitCheckpoint(r)
+	r.finish()
+	c.checkThree()
+}
+
+// declines counts the declines in err of a node's own, and those that peers told of.
+func declines(err error) (own, told int) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		var d *node.DeclinedError
+		switch {
+		case !errors.As(err, &d):
+		case strings.Contains(d.Why, " declined it: "):
+			told++
+		default:
+			own++
+		}
+		return own, told
+	}
+	for _, e := range joined.Unwrap() {
+		o, s := declines(e)
+		own, told = own+o, told+s
+	}
+	return own, told
+}
+
 // awaitCheckpoint takes checkpoints until one is not declined: what an earlier one left may still be in progress.
 func (c *cluster) awaitCheckpoint(r *run) {
 	c.t.Helper()

@@ -77,6 +77,8 @@ func (d *deployment) stepBook(e checkpoint.BookEvent) (refusal string) {
 			}
 		case checkpoint.Drop:
 			pg.dropped = true
+		case checkpoint.Tell:
+			d.tellDeclined(f.Barrier, f.Reason)
 		case checkpoint.Refuse:
 			refusal = f.Reason
 		}
@@ -111,6 +113,19 @@ func (d *deployment) inject(b checkpoint.Barrier) {
 		p.await(func() bool { return pg.dropped || w.now > pg.deadline && !w.broken(NoDeadline) })
 		if !pg.dropped {
 			d.stepBook(checkpoint.BookEvent{Kind: checkpoint.DeadlineOver, ID: b.ID})
+		}
+	})
+}
+
+// tellDeclined tells the peers that this node has declined a checkpoint.
+func (d *deployment) tellDeclined(b checkpoint.Barrier, why string) {
+	d.spawn(fmt.Sprintf("declined%d", b.ID), func(p *proc) {
+		p.step()
+		for _, o := range d.peers() {
+			if o != nil && o.started && d.w.reach(d.host, o.host) {
+				o.stepBook(checkpoint.BookEvent{Kind: checkpoint.PeerDeclined, Barrier: b, Reason: why})
+			}
+			p.step()
 		}
 	})
 }
