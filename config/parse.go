@@ -22,26 +22,35 @@ func ParseJob(filename string, data []byte) (*Job, error) {
 
 // ParseJobWith is ParseJob with values for the spec's params.
 func ParseJobWith(filename string, data []byte, params map[string]string) (*Job, error) {
+	j, problems := ReadJob(filename, data, params)
+	if err := problems.Err(); err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+// ReadJob is ParseJobWith that also returns what it understood of a spec with mistakes, for whoever looks for more
+// of them: what a mistake is about is missing from the job, or not what was meant. The job is nil where nothing was
+// understood.
+func ReadJob(filename string, data []byte, params map[string]string) (*Job, Problems) {
 	d := newDecoder(filename, data)
 	table := jobCodec()
 	d.learn(table.shape)
 	root := d.document(data)
 	if root == nil {
-		return nil, d.problems.Err()
+		return nil, d.problems
 	}
 	top := Place{File: filename}
 	if root.Kind == yaml.MappingNode {
 		d.readParams(childOf(root, "params"), d.nodePlace(root, top).Key("params"), params)
 	}
 	j, ok := table.read(d, root, d.nodePlace(root, top))
-	if ok {
-		j.File, j.places = filename, d.places
-		d.checkJob(&j)
+	if !ok {
+		return nil, d.problems
 	}
-	if err := d.problems.Err(); err != nil {
-		return nil, err
-	}
-	return &j, nil
+	j.File, j.places = filename, d.places
+	d.checkJob(&j)
+	return &j, d.problems
 }
 
 // learn notes which object knows which key, for the hint at a misplaced key.

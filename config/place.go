@@ -63,13 +63,16 @@ type Problem struct {
 	Hint string
 }
 
+// Place is where the mistake stands.
+func (p Problem) Place() Place { return Place{p.File, p.Line, p.Column, p.Path} }
+
 // Error renders file:line:column: path: reason; way out.
 func (p Problem) Error() string {
 	s := p.Message
 	if p.Hint != "" {
 		s += "; " + p.Hint
 	}
-	if at := (Place{p.File, p.Line, p.Column, p.Path}).String(); at != "" {
+	if at := p.Place().String(); at != "" {
 		s = at + ": " + s
 	}
 	return s

@@ -66,16 +66,24 @@ FILE:12:12: steps.sums.where: no column "ammount"; did you mean amount?
 FILE:13:14: steps.sums.key_by[0]: no column "acount"; did you mean account?
 FILE:14:28: steps.sums.aggregate.total: no column "amout"; did you mean amount?
 `},
+		{"of both", strings.NewReplacer("topic: moves", "topik: moves", "amount >", "ammount >", "name: totals", "name: totals\ncheckpoint: {interval: 10}").Replace(goodSpec), `
+weir: the spec has 3 problems
+FILE:2:24: checkpoint.interval: 10 has no unit; write 10s
+FILE:7:13: sources.moves.kafka.topik: unknown key; did you mean topic?
+FILE:13:12: steps.sums.where: no column "ammount"; did you mean amount?
+`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			file := specFile(t, tt.spec)
-			got := weir(t, "", "job", "validate", file)
-			if got.status != 1 || got.out != "" {
-				t.Errorf("got status %d, output %q, want 1 and none", got.status, got.out)
-			}
-			if got, want := strings.ReplaceAll(got.err, file, "FILE"), tt.want[1:]; got != want {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
+			for _, verb := range []string{"validate", "explain", "render", "start"} {
+				got := weir(t, "", "job", verb, file)
+				if got.status != 1 || got.out != "" {
+					t.Errorf("%s: got status %d, output %q, want 1 and none", verb, got.status, got.out)
+				}
+				if got, want := strings.ReplaceAll(got.err, file, "FILE"), tt.want[1:]; got != want {
+					t.Errorf("%s: got\n%s\nwant\n%s", verb, got, want)
+				}
 			}
 		})
 	}

@@ -43,11 +43,7 @@ func readSpec(s streams, name string, params []string) (*plan.Plan, error) {
 		}
 		values[k] = v
 	}
-	j, err := config.ParseJobWith(name, data, values)
-	if err != nil {
-		return nil, problems(err)
-	}
-	p, err := plan.New(j)
+	p, err := plan.Parse(name, data, values)
 	if err != nil {
 		return nil, problems(err)
 	}

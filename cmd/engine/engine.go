@@ -29,11 +29,7 @@ type Engine struct {
 // Parse reads and plans a spec. name is what the document is called in messages. The error is a
 // config.Problems.
 func Parse(name string, spec []byte) (*plan.Plan, error) {
-	j, err := config.ParseJob(name, spec)
-	if err != nil {
-		return nil, err
-	}
-	return plan.New(j)
+	return plan.Parse(name, spec, nil)
 }
 
 // Plan implements activities.Planner.

@@ -2,9 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/weirstream/weir/activities"
 	"github.com/weirstream/weir/dataplane/batch"
 	"github.com/weirstream/weir/dataplane/job"
 )
@@ -65,6 +68,21 @@ func TestCompileRefusesMistakes(t *testing.T) {
 	_, err := (&Engine{}).Compile(context.Background(), job.Deployment{Spec: []byte("name: x\nsources: {}\n")})
 	if job.ClassOf(err) != job.Fatal {
 		t.Errorf("got %v, want a fatal error", err)
+	}
+}
+
+// A job whose spec has mistakes of its shape and of its columns is told of all of them.
+func TestPlanSaysEveryMistake(t *testing.T) {
+	_, err := (&Engine{}).Plan(context.Background(), []byte(`{
+  "name": "x",
+  "sources": {"in": {"nexmark": {"events": 10}}},
+  "steps": {"q": {"from": "in", "where": "bid.prise > 1"}},
+  "sinks": {"out": {"from": "q", "discard": {}, "formt": "json"}}
+}`))
+	var mistakes *activities.SpecError
+	if !errors.As(err, &mistakes) || len(mistakes.Problems) != 2 ||
+		!strings.Contains(mistakes.Problems[0], "steps.q.where") || !strings.Contains(mistakes.Problems[1], "sinks.out.formt") {
+		t.Errorf("got %v, want the mistakes of steps.q.where and sinks.out.formt", err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,6 +70,7 @@ type output struct {
 // planner collects the logical plan and its problems.
 type planner struct {
 	job      *config.Job
+	flaws    flaws
 	problems config.Problems
 	warnings []string
 	sources  []*sourceNode
@@ -78,6 +78,23 @@ type planner struct {
 	sinks    []*sinkNode
 	byName   map[string]*relation
 	busy     map[string]bool
+}
+
+func newPlanner(j *config.Job, f flaws) *planner {
+	return &planner{job: j, flaws: f, byName: map[string]*relation{}, busy: map[string]bool{}}
+}
+
+// logical plans every source, step and sink as far as problems allow.
+func (p *planner) logical() {
+	for i := range p.job.Sources {
+		p.source(&p.job.Sources[i])
+	}
+	for i := range p.job.Steps {
+		p.step(&p.job.Steps[i])
+	}
+	for i := range p.job.Sinks {
+		p.sink(&p.job.Sinks[i])
+	}
 }
 
 // input finds the relation that a name refers to, planning its step first. nil after a problem.
@@ -90,10 +107,13 @@ func (p *planner) input(in config.Input) *relation {
 		}
 		return nil
 	}
-	if src := p.job.Source(in.Name); src != nil {
+	src, st := p.job.Source(in.Name), p.job.Step(in.Name)
+	switch {
+	case src != nil && st != nil: // the parser has reported it
+		return nil
+	case src != nil:
 		return p.source(src).rel
-	}
-	if st := p.job.Step(in.Name); st != nil {
+	case st != nil:
 		return p.step(st)
 	}
 	return nil
@@ -105,12 +125,17 @@ func (p *planner) source(src *config.Source) *sourceNode {
 			return s
 		}
 	}
-	s := &sourceNode{spec: src, leaves: sourceLeaves(src)}
-	s.rel = &relation{name: src.Name, schema: leavesSchema(s.leaves, src.EventTime != nil), source: s}
+	s := &sourceNode{spec: src}
 	p.sources = append(p.sources, s)
 	if src.OnError == config.Divert {
 		s.errs = &relation{name: src.Name + "." + config.ErrorsOutput, schema: task.ErrorsSchema, source: s, errors: true}
 	}
+	path := "sources." + src.Name
+	if p.flaws.beyond(path, apartFromColumns...) {
+		return s
+	}
+	s.leaves = sourceLeaves(src)
+	s.rel = &relation{name: src.Name, schema: leavesSchema(s.leaves, src.EventTime != nil), source: s}
 	for _, m := range src.Metadata {
 		if m.Kind == config.MetadataHeader {
 			p.problems.Add(m.At, "headers are not available yet", "use key, timestamp, partition or offset")
@@ -131,65 +156,6 @@ func (p *planner) source(src *config.Source) *sourceNode {
 	return s
 }
 
-// parse parses an expression; nil after a problem.
-func (p *planner) parse(e config.Expr) expr.Node {
-	n, err := expr.Parse(e.Text)
-	if err != nil {
-		p.mistake(e, err)
-		return nil
-	}
-	return n
-}
-
-func (p *planner) mistake(e config.Expr, err error) {
-	var m *expr.Error
-	if errors.As(err, &m) {
-		p.problems.Add(e.Place(m.Offset), m.Msg, m.Hint)
-		return
-	}
-	p.problems.Add(e.At, err.Error(), "")
-}
-
-// bind parses and types an expression over a schema; nils after a problem.
-func (p *planner) bind(e config.Expr, s *batch.Schema, of string) (*expr.Typed, expr.Node) {
-	n := p.parse(e)
-	if n == nil {
-		return nil, nil
-	}
-	t, err := expr.Bind(n, newScope(s, of))
-	if err != nil {
-		p.mistake(e, err)
-		return nil, nil
-	}
-	return t, n
-}
-
-// scope adds to a schema's scope the words for a path that names a struct.
-type scope struct {
-	expr.Scope
-	of     string
-	schema *batch.Schema
-}
-
-func newScope(s *batch.Schema, of string) scope {
-	return scope{Scope: expr.SchemaScope(s), of: of, schema: s}
-}
-
-// Lookup implements expr.Scope.
-func (s scope) Lookup(path []string) (expr.Ref, error) {
-	ref, err := s.Scope.Lookup(path)
-	if !errors.Is(err, expr.ErrNoColumn) {
-		return ref, err
-	}
-	prefix := strings.Join(path, ".") + "."
-	for _, f := range s.schema.Fields {
-		if strings.HasPrefix(f.Name, prefix) {
-			return ref, fmt.Errorf("%q is a struct; name one of its fields, such as %s", strings.Join(path, "."), f.Name)
-		}
-	}
-	return ref, err
-}
-
 // step plans a step and, before it, those that it reads.
 func (p *planner) step(spec *config.Step) *relation {
 	if r, ok := p.byName[spec.Name]; ok {
@@ -200,30 +166,35 @@ func (p *planner) step(spec *config.Step) *relation {
 	}
 	p.busy[spec.Name] = true
 	s := &stepNode{spec: spec}
-	s.rel = &relation{name: spec.Name, step: s}
-	ok := p.inputs(spec.From, &s.inputs)
-	s.in = p.union(spec.Name, spec.From, s.inputs)
-	if !ok || s.in == nil {
-		p.byName[spec.Name] = nil
+	p.byName[spec.Name] = nil
+	if !p.inputs(spec.From, &s.inputs) {
 		return nil
 	}
-	before := len(p.problems)
-	if spec.OnError == config.Divert {
-		p.problems.Add(p.job.PlaceOf("steps."+spec.Name+".on_error"), "divert is available for sources only", "use fail or skip")
-	}
-	p.where(s)
-	if spec.Aggregate != nil {
-		p.aggregate(s)
-	} else {
-		p.plain(s)
-	}
-	if len(p.problems) > before {
-		p.byName[spec.Name] = nil
+	if s.in = p.union(spec.Name, spec.From, s.inputs); s.in == nil || !p.operate(s) {
 		return nil
 	}
 	p.byName[spec.Name] = s.rel
 	p.steps = append(p.steps, s)
 	return s.rel
+}
+
+// operate plans what a step does with its input. It returns false if that is not known, for all the mistakes in it.
+func (p *planner) operate(s *stepNode) bool {
+	spec, path, before := s.spec, "steps."+s.spec.Name, len(p.problems)
+	s.rel = &relation{name: spec.Name, step: s}
+	if spec.OnError == config.Divert {
+		p.problems.Add(p.job.PlaceOf(path+".on_error"), "divert is available for sources only", "use fail or skip")
+	}
+	p.where(s)
+	if p.flaws.beyond(path, append([]string{"where", "select"}, apartFromColumns...)...) {
+		return false
+	}
+	if spec.Aggregate != nil {
+		p.aggregate(s)
+	} else {
+		p.plain(s)
+	}
+	return len(p.problems) == before && !p.flaws.beyond(path, apartFromColumns...)
 }
 
 func (p *planner) inputs(from []config.Input, out *[]*relation) bool {
@@ -274,7 +245,7 @@ func (p *planner) union(name string, from []config.Input, inputs []*relation) *b
 }
 
 func (p *planner) where(s *stepNode) {
-	if s.spec.Where == nil {
+	if s.spec.Where == nil || p.flaws.at("steps."+s.spec.Name+".where") {
 		return
 	}
 	t, n := p.bind(*s.spec.Where, s.in, s.spec.Name)
@@ -334,7 +305,10 @@ func outputSchema(out []output, hasTime bool) *batch.Schema {
 
 // projection expands and types a select list over the columns of schema; without one, all columns.
 func (p *planner) projection(s *stepNode, schema *batch.Schema) []output {
-	if s.spec.Select == nil {
+	switch {
+	case p.flaws.at("steps." + s.spec.Name + ".select"):
+		return nil
+	case s.spec.Select == nil:
 		return allColumns(schema, "", "", s.spec.At)
 	}
 	named := map[string]bool{}

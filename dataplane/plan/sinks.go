@@ -20,17 +20,24 @@ func (p *planner) sink(spec *config.Sink) {
 		return
 	}
 	p.sinks = append(p.sinks, s)
-	if spec.Print || spec.Discard {
+	path := "sinks." + spec.Name
+	if spec.Print || spec.Discard || p.flaws.beyond(path, "kafka", "files", "format", "key_format", "upsert", "delivery", "parallelism", "uid", "on_error") {
 		return // any mode, inputs may differ
+	}
+	if spec.Kafka == nil && spec.Files == nil {
+		return // the parser has reported it
 	}
 	u := p.union(spec.Name, spec.From, s.inputs)
 	if u == nil {
 		return
 	}
-	upsert := p.names(spec.Upsert, u, spec.Name)
-	if spec.Kafka != nil {
+	if spec.Kafka != nil && !p.flaws.at(path+".kafka.key") {
 		p.names(spec.Kafka.Key, u, spec.Name)
 	}
+	if p.flaws.at(path + ".upsert") {
+		return
+	}
+	upsert := p.names(spec.Upsert, u, spec.Name)
 	for i, r := range s.inputs {
 		p.accepts(spec, spec.From[i], r, upsert)
 	}
