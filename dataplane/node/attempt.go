@@ -95,8 +95,14 @@ func (a *attempt) unwatch() {
 func (a *attempt) run() {
 	log := a.n.cfg.Log.With("job", a.dep.JobName, "attempt", a.dep.Ref.String())
 	log.Info("deploying", "slots", len(a.slots), "restore", int64(a.dep.Restore))
-	defer a.n.forget(a) // after done is closed: an ended attempt uses no slots
-	defer close(a.done)
+	closed := false
+	defer func() {
+		close(a.done) // first: an ended attempt uses no slots
+		if closed {
+			a.removeDir()
+		}
+		a.n.forget(a)
+	}()
 	for _, l := range a.lower {
 		<-l.done
 	}
@@ -108,19 +114,61 @@ func (a *attempt) run() {
 	}
 	go a.askWhileAlone()
 	<-a.ctx.Done()
-	a.running.Wait()
-	a.background.Wait()
+	a.outcome = context.Cause(a.ctx)
+	if closed = a.finish(); !closed {
+		log.Error("attempt ended, but not all that it used could be closed", "within", a.n.cfg.closeWithin(), "cause", a.outcome)
+		return
+	}
+	log.Info("attempt ended", "cause", a.outcome)
+}
+
+// finish closes everything. It waits for subtasks only so long, false if that was not enough: a connector that hangs
+// must not keep the next attempt, or the end of the process, waiting. What it still does is a zombie's, which
+// fencing renders harmless; whatever it shares with the rest is closed once it lets go.
+func (a *attempt) finish() bool {
+	quiet := make(chan struct{})
+	go func() {
+		defer close(quiet)
+		a.running.Wait()
+		a.background.Wait()
+	}()
+	patience := time.NewTimer(a.n.cfg.closeWithin())
+	defer patience.Stop()
+	var closed bool
+	select {
+	case <-quiet:
+		closed = true
+	case <-patience.C:
+	}
 	if a.book != nil {
 		a.book.close()
 	}
 	if a.mesh != nil {
-		a.mesh.Close(context.Cause(a.ctx))
+		a.mesh.Close(a.outcome)
 	}
+	if closed {
+		a.release()
+		return true
+	}
+	go func() {
+		<-quiet
+		a.release()
+		a.removeDir()
+	}()
+	return false
+}
+
+// release closes what the subtasks shared.
+func (a *attempt) release() {
 	if a.compiled.Close != nil {
 		a.compiled.Close()
 	}
-	a.outcome = context.Cause(a.ctx)
-	log.Info("attempt ended", "cause", a.outcome)
+}
+
+func (a *attempt) removeDir() {
+	if err := os.RemoveAll(a.dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		a.n.cfg.Log.Warn("remove local state", "dir", a.dir, "err", err)
+	}
 }
 
 // deploy restores and starts every subtask of this node.
@@ -151,12 +199,28 @@ func (a *attempt) deploy() (err error) {
 	if err := a.mesh.Start(a.ctx); err != nil {
 		return fmt.Errorf("connect attempt %s: %w", a.dep.Ref, err)
 	}
-	ready.Wait()
-	if a.ctx.Err() != nil {
-		return context.Cause(a.ctx)
+	if err := a.awaitReady(&ready); err != nil {
+		return err
 	}
 	close(a.started)
 	close(start)
+	return nil
+}
+
+// awaitReady waits until every subtask is restored or has failed, or the attempt has ended.
+func (a *attempt) awaitReady(ready *sync.WaitGroup) error {
+	all := make(chan struct{})
+	go func() {
+		defer close(all)
+		ready.Wait()
+	}()
+	select {
+	case <-all:
+	case <-a.ctx.Done():
+	}
+	if a.ctx.Err() != nil {
+		return context.Cause(a.ctx)
+	}
 	return nil
 }
 

@@ -7,10 +7,8 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -43,9 +41,19 @@ type Config struct {
 	OpenStore func(ctx context.Context, url string) (snapshot.Store, error)
 	// AttemptOpen asks Temporal whether the Attempt of ref is still open; an error is no answer. Optional.
 	AttemptOpen func(ctx context.Context, jobName string, ref job.Ref) (bool, error)
+	// CloseWithin is how long the subtasks of an attempt that has ended may take to close before it is over without
+	// them. 0 means 6 s: more than they give their sinks, less than an orderly end of the process may take.
+	CloseWithin time.Duration
 	// FreeSlots is told the number of free slots whenever it changes. Optional.
 	FreeSlots func(n int)
 	Log       *slog.Logger
+}
+
+func (c *Config) closeWithin() time.Duration {
+	if c.CloseWithin > 0 {
+		return c.CloseWithin
+	}
+	return 6 * time.Second
 }
 
 // Node runs attempts. It is safe for concurrent use.
@@ -281,12 +289,9 @@ func (n *Node) tellFreeLocked() {
 	n.cfg.FreeSlots(max(free, 0))
 }
 
-// forget gives the attempt's slots, directory and memory back. The outcome is kept for RunTasks that ask again,
+// forget gives the attempt's slots and memory back. The outcome is kept for RunTasks that ask again,
 // unless a newer attempt makes the gate refuse them.
 func (n *Node) forget(a *attempt) {
-	if err := os.RemoveAll(a.dir); err != nil && !errors.Is(err, os.ErrNotExist) {
-		n.cfg.Log.Warn("remove local state", "dir", a.dir, "err", err)
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.mu.gate.Highest(a.dep.UID) > a.dep.Attempt {

@@ -22,7 +22,11 @@ type output struct {
 	lines    []line // committed
 	commits  map[string]bool
 	wait     error // what the next Wait returns
-	failed   []func(error)
+	// stuck, if set, holds every call of stuckIn ("Open" or "Close" of a writer) until it is closed, whatever its
+	// context says.
+	stuck   chan struct{}
+	stuckIn string
+	failed  []func(error)
 }
 
 // line is a row as text. key is its first column.
@@ -66,6 +70,36 @@ func (o *output) refuse(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.wait = err
+}
+
+// hang makes every call of op hang from now on, until release is called.
+func (o *output) hang(op string) (release func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	stuck := make(chan struct{})
+	o.stuck, o.stuckIn = stuck, op
+	return sync.OnceFunc(func() {
+		o.mu.Lock()
+		o.stuckIn = ""
+		o.mu.Unlock()
+		close(stuck)
+	})
+}
+
+func (o *output) call(op string) {
+	o.mu.Lock()
+	stuck, in := o.stuck, o.stuckIn
+	o.mu.Unlock()
+	if in == op {
+		<-stuck
+	}
+}
+
+// recover lets calls from now on through; those that hang stay.
+func (o *output) recover() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stuckIn = ""
 }
 
 // breakDown makes the writer that was opened last fail in the background.
@@ -118,6 +152,7 @@ type collector struct{ out *output }
 
 // Open implements connector.Sink.
 func (c *collector) Open(_ context.Context, cfg connector.WriterConfig) (connector.Writer, error) {
+	c.out.call("Open")
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
 	c.out.failed = append(c.out.failed, cfg.Failed)
@@ -159,7 +194,10 @@ func (w *writer) Prepare(b checkpoint.Barrier) connector.Prepared {
 }
 
 // Close implements connector.Writer.
-func (w *writer) Close(context.Context) error { return nil }
+func (w *writer) Close(context.Context) error {
+	w.out.call("Close")
+	return nil
+}
 
 type prepared struct {
 	out  *output

@@ -41,6 +41,7 @@ type cluster struct {
 	// faults is what the store does; faulted is told of calls that it meets.
 	faults  atomic.Pointer[fault]
 	faulted chan struct{}
+	edit    []func(*node.Config)
 
 	uid   job.UID
 	spec  json.RawMessage
@@ -80,8 +81,8 @@ type member struct {
 	dead   bool
 }
 
-// newCluster starts the nodes and writes the job's start position.
-func newCluster(t *testing.T, nodes, slots int, spec string) *cluster {
+// newCluster starts the nodes and writes the job's start position. edit changes what a node is made of.
+func newCluster(t *testing.T, nodes, slots int, spec string, edit ...func(*node.Config)) *cluster {
 	t.Helper()
 	j, err := config.ParseJob("job.yaml", []byte(spec))
 	if err != nil {
@@ -93,7 +94,7 @@ func newCluster(t *testing.T, nodes, slots int, spec string) *cluster {
 	}
 	c := &cluster{
 		t: t, uid: "0f0f", spec: j.JSON(), engine: &engine.Engine{Log: log}, out: newOutput(), tap: newTap(), slots: slots,
-		faulted: make(chan struct{}, 1),
+		faulted: make(chan struct{}, 1), edit: edit,
 	}
 	c.store = &snapshottest.Faulty{Store: snapshottest.NewMemory(), Decide: c.decideFault}
 	p, err := c.engine.Plan(t.Context(), c.spec)
@@ -116,7 +117,7 @@ func (c *cluster) add(id job.NodeID, log *slog.Logger) {
 		c.t.Fatal(err)
 	}
 	m := &member{id: id, server: server}
-	m.node = node.New(node.Config{
+	cfg := node.Config{
 		ID: id, Slots: c.slots, DataDir: filepath.Join(c.t.TempDir(), string(id)), Exchange: server, Compile: c.compile,
 		OpenStore: func(context.Context, string) (snapshot.Store, error) {
 			if c.opening != nil {
@@ -125,7 +126,11 @@ func (c *cluster) add(id job.NodeID, log *slog.Logger) {
 			return c.store, nil
 		},
 		Log: log.With("node", string(id)),
-	})
+	}
+	for _, f := range c.edit {
+		f(&cfg)
+	}
+	m.node = node.New(cfg)
 	c.nodes = append(c.nodes, m)
 }
 
