@@ -30,18 +30,20 @@ func TestOwnUsage(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("this system has no /proc")
 	}
-	before, err := cpuTime(os.Getpid())
+	before, err := CPUTime(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	after := before
 	for limit := time.Now().Add(20 * time.Second); after < before+2*tick; {
-		if after, err = cpuTime(os.Getpid()); err != nil || time.Now().After(limit) {
+		if after, err = CPUTime(os.Getpid()); err != nil || time.Now().After(limit) {
 			t.Fatalf("CPU time stays at %v: %v", after, err)
 		}
 	}
 	if peak, err := peakBytes(os.Getpid()); err != nil || peak < 1<<20 {
 		t.Errorf("peak memory: got %d, %v", peak, err)
+	} else if now, err := ResidentBytes(os.Getpid()); err != nil || now < 1<<20 || now > 2*peak {
+		t.Errorf("memory: got %d, %v, with a peak of %d before", now, err, peak)
 	}
 }
 

@@ -32,7 +32,7 @@ type usage struct {
 // sample reads the use of all processes.
 func sample(ctx context.Context, workers []*local.Worker, beside []Process) (u usage, err error) {
 	for _, w := range workers {
-		t, err := cpuTime(w.Pid())
+		t, err := CPUTime(w.Pid())
 		if err != nil {
 			return u, fmt.Errorf("worker %d: %w", w.Index, err)
 		}
@@ -51,7 +51,7 @@ func sample(ctx context.Context, workers []*local.Worker, beside []Process) (u u
 		u.collections += int64(m["go_gc_duration_seconds_count"])
 	}
 	for _, p := range beside {
-		t, err := cpuTime(p.Pid)
+		t, err := CPUTime(p.Pid)
 		if err != nil {
 			return u, fmt.Errorf("%s: %w", p.Name, err)
 		}
@@ -75,8 +75,9 @@ func (u usage) since(v usage, beside []Process) *Result {
 // tick is the unit of the times in /proc/<pid>/stat, which is fixed in Linux's interface to programs (USER_HZ).
 const tick = 10 * time.Millisecond
 
-// cpuTime is the time that a process has spent, in user and system mode, all threads together. Linux only.
-func cpuTime(pid int) (time.Duration, error) {
+// CPUTime is the time that a process has spent so far, in user and system mode, all threads together, in steps of
+// 10 ms. Linux only.
+func CPUTime(pid int) (time.Duration, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
@@ -104,17 +105,23 @@ func parseStat(b []byte) (time.Duration, error) {
 }
 
 // peakBytes is the highest resident size that a process has had.
-func peakBytes(pid int) (int64, error) {
+func peakBytes(pid int) (int64, error) { return statusBytes(pid, "VmHWM:") }
+
+// ResidentBytes is the memory that a process occupies. Linux only.
+func ResidentBytes(pid int) (int64, error) { return statusBytes(pid, "VmRSS:") }
+
+// statusBytes reads a size out of /proc/<pid>/status, which has them in KiB.
+func statusBytes(pid int, name string) (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
-	_, rest, ok := strings.Cut(string(b), "VmHWM:")
+	_, rest, ok := strings.Cut(string(b), name)
 	if f := strings.Fields(rest); ok && len(f) > 0 {
 		kib, err := strconv.ParseInt(f[0], 10, 64)
 		return kib << 10, err
 	}
-	return 0, fmt.Errorf("no VmHWM in /proc/%d/status", pid)
+	return 0, fmt.Errorf("no %s in /proc/%d/status", name, pid)
 }
 
 // metrics are a worker's metrics without labels.

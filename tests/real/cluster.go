@@ -49,8 +49,8 @@ func need(t testing.TB, err error, what string) {
 	t.Skipf("%s: %v", what, err)
 }
 
-// binary builds the weir command, or takes WEIR_BINARY.
-func binary(t testing.TB) string {
+// Binary builds the weir command, or takes WEIR_BINARY, and returns its path.
+func Binary(t testing.TB) string {
 	t.Helper()
 	if b := os.Getenv("WEIR_BINARY"); b != "" {
 		return b
@@ -75,7 +75,7 @@ func Start(t *testing.T, workers, slots int, env ...string) *Cluster {
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
-	c := &Cluster{t: t, Ctx: ctx, Dir: dir, Binary: binary(t)}
+	c := &Cluster{t: t, Ctx: ctx, Dir: dir, Binary: Binary(t)}
 	c.env = append([]string{"AWS_ACCESS_KEY_ID=" + AccessKey, "AWS_SECRET_ACCESS_KEY=" + SecretKey}, env...)
 	c.Broker = kafkatest.StartT(t, kafkatest.Options{})
 	c.S3 = startGateway(t, gateway, dir)
