@@ -99,12 +99,14 @@ func (c *Control) AbortCheckpoint(ctx context.Context, in AbortInput) (Decision,
 	}
 	defer beat(ctx, nil)()
 	failpoint.Hit("abort.before-record-put")
-	stands, _, err := standing(ctx, s, checkpoint.NewAbort(in.Job.Ref(in.Attempt), in.ID, in.Floor, reason(in.Reason)))
+	stands, ours, err := standing(ctx, s, checkpoint.NewAbort(in.Job.Ref(in.Attempt), in.ID, in.Floor, reason(in.Reason)))
 	if err != nil {
 		return Decision{}, classified(err)
 	}
 	failpoint.Hit("abort.after-record-put")
-	return decision(stands), nil
+	d := decision(stands)
+	d.Foreign = !ours
+	return d, nil
 }
 
 // reason makes any text fit for a record.

@@ -37,9 +37,24 @@ func TestAbortDecides(t *testing.T) {
 	c := b.deployed(0)
 	acks := b.acks(c, 2, 0)
 	in := activities.AbortInput{Job: b.job, Attempt: c.Attempt, ID: 2, Reason: "node n2 declined"}
-	must[activities.Decision](b, b.control.AbortCheckpoint, in)
+	for range 2 { // an activity that is retried finds its own decision
+		if d := must[activities.Decision](b, b.control.AbortCheckpoint, in); d.Verdict != activities.Aborted || d.Foreign {
+			t.Errorf("the abort answers %+v, want that it is its own", d)
+		}
+	}
 	if d := b.commit(c, 2, acks); d.Verdict != activities.Aborted || d.Reason != in.Reason {
 		t.Errorf("a late commit answers %+v, want the abort record", d)
+	}
+	if d := b.commit(c, 3, b.acks(c, 3, 0)); d.Verdict != activities.Durable {
+		t.Fatalf("checkpoint 3 is %+v", d)
+	}
+	in.ID = 3
+	if d := must[activities.Decision](b, b.control.AbortCheckpoint, in); d.Verdict != activities.Durable || !d.Foreign {
+		t.Errorf("the abort of a durable checkpoint answers %+v, want the manifest, as somebody else's decision", d)
+	}
+	in.Attempt, in.ID = in.Attempt+1, 2
+	if d := must[activities.Decision](b, b.control.AbortCheckpoint, in); d.Verdict != activities.Aborted || !d.Foreign {
+		t.Errorf("another attempt's abort answers %+v, want what stands there, as somebody else's decision", d)
 	}
 }
 

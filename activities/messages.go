@@ -221,6 +221,8 @@ const (
 type Decision struct {
 	Verdict string `json:"verdict"`
 	Reason  string `json:"reason,omitempty"`
+	// Foreign: an abort was asked for, and another decision stood there.
+	Foreign bool `json:"foreign,omitempty"`
 	// The rest describes a durable checkpoint.
 	Final        bool             `json:"final,omitempty"`
 	Transactions int              `json:"transactions,omitempty"`

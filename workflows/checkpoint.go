@@ -71,6 +71,9 @@ func (c *checkpointRun) run() CheckpointRecord {
 	if err != nil {
 		return CheckpointRecord{Result: Undecided, Reason: cause(err)}
 	}
+	if d.Foreign && why != "" && !c.ended() {
+		return CheckpointRecord{Result: Superseded, Reason: fmt.Sprintf("it had been decided (%s) when it was ordered: %s", d.Verdict, why)}
+	}
 	r := CheckpointRecord{Result: d.Verdict, Reason: d.Reason, Final: d.Final, Stats: d.Stats}
 	if d.Verdict == activities.Durable {
 		c.commitSinks(d, &r)

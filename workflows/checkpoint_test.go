@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,6 +80,24 @@ func TestCheckpointDeclined(t *testing.T) {
 		t.Errorf("record %+v, want aborted for the node's reason", r)
 	}
 	s.want("calls", s.called(committing...), "abort 7: node n2: checkpoint 7 declined: disk is full")
+}
+
+// A checkpoint that every node refuses and that has been decided already was ordered by a run that does not know: its
+// transactions are not touched, and the job is told.
+func TestCheckpointSuperseded(t *testing.T) {
+	for _, stands := range []string{activities.Durable, activities.Aborted} {
+		s := newScript(t)
+		s.share = func(context.Context, string, activities.SnapshotInput) (checkpoint.Ack, error) {
+			return checkpoint.Ack{}, failureOf(activities.TypeDeclined, "every checkpoint up to 9 is decided")
+		}
+		s.abort = func(activities.AbortInput) (activities.Decision, error) {
+			return activities.Decision{Verdict: stands, Foreign: true, Transactions: 2}, nil
+		}
+		if r := s.take(checkpointInput()); r.Result != workflows.Superseded || !strings.Contains(r.Reason, stands) || !strings.Contains(r.Reason, "up to 9") {
+			t.Errorf("record %+v, want superseded, %s and why", r, stands)
+		}
+		s.want("calls", s.called(committing...), "abort 7: every checkpoint up to 9 is decided")
+	}
 }
 
 // A node without an answer does not block the checkpoint beyond its deadline.

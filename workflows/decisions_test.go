@@ -145,6 +145,7 @@ func TestAfterCheckpoint(t *testing.T) {
 		{Lost, false, Action{EndAttempt: true}, 7, 7, 5},
 		{Refused, false, Action{EndAttempt: true}, 7, 6, 5},
 		{Undecided, false, Action{EndAttempt: true}, 6, 6, 5},
+		{Superseded, false, Action{Superseded: true}, 7, 6, 5},
 	} {
 		s := State{Decided: 6, Durable: 6, Committed: 5}
 		got := s.after(CheckpointRecord{ID: 7, Result: tc.result, Final: tc.final, At: epoch})

@@ -207,6 +207,9 @@ func TestContinueAsNewCarriesState(t *testing.T) {
 	w.until("long", "a second attempt", func(s workflows.Status) bool { return s.Attempt > 1 && s.Durable > first.Durable+1 })
 	w.end("long", run)
 	w.noFailedTasks("long", firstRun)
+	if open := openCheckpoints(w.history("long", firstRun)); len(open) > 0 {
+		t.Errorf("the first run continued as new while %v were open: nobody hears of their end", open)
+	}
 	w.record("job-continues-first", "long", firstRun)
 	w.record("job-continues-last", "long", "")
 }

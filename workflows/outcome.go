@@ -10,6 +10,9 @@ const (
 	Lost      = "lost"      // durable, but a transaction of it is lost; the attempt ends and recovery decides
 	Refused   = "refused"   // it could not be made durable safely; the attempt ends
 	Undecided = "undecided" // the child ended without telling; planning decides
+	// Superseded: no node takes it any more, and it was decided by somebody else: the workflow was reset to a time
+	// before that, or the job has another planner.
+	Superseded = "superseded"
 )
 
 // Action is what a StreamJob does after a checkpoint.
@@ -18,6 +21,8 @@ type Action struct {
 	Final bool
 	// EndAttempt: the attempt must end and the next one be planned, for the reason of the record.
 	EndAttempt bool
+	// Superseded: what the job remembers is out of date. It must plan anew from the store, which is no failure.
+	Superseded bool
 }
 
 // after applies a checkpoint's record to the state and says what follows.
@@ -44,6 +49,8 @@ func (s *State) after(r CheckpointRecord) Action {
 		return Action{EndAttempt: true}
 	case Refused, Undecided:
 		return Action{EndAttempt: true}
+	case Superseded:
+		return Action{Superseded: true}
 	}
 	return Action{}
 }

@@ -59,7 +59,7 @@ type Running struct {
 type CheckpointRecord struct {
 	ID      job.CheckpointID `json:"id"`
 	Attempt job.Attempt      `json:"attempt"`
-	// Result is "committed", "durable", "aborted", "lost" or "refused".
+	// Result is one of the results of a checkpoint, such as "committed".
 	Result string           `json:"result"`
 	Reason string           `json:"reason,omitempty"`
 	At     time.Time        `json:"at"`

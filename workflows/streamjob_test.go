@@ -254,6 +254,29 @@ func TestLostAndRefusedEndTheAttempt(t *testing.T) {
 	}
 }
 
+// A run that does not know what was decided plans anew, whatever the strategy: that is no failure of the job.
+func TestSupersededIsNoFailure(t *testing.T) {
+	s := newScript(t)
+	s.job()
+	s.planned.Options.Restart = activities.Restart{Kind: "none"}
+	s.chk = func(ctx workflow.Context, in workflows.CheckpointInput) (workflows.CheckpointRecord, error) {
+		r := workflows.CheckpointRecord{ID: in.ID, Attempt: in.Attempt, Result: workflows.Committed, At: workflow.Now(ctx)}
+		if in.Attempt > 1 {
+			return r, nil
+		}
+		r.Result, r.Reason = workflows.Superseded, "it had been decided"
+		return r, temporal.NewApplicationErrorWithOptions("", workflows.TypeAborted, temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{r}})
+	}
+	s.at(30*time.Second, func() {
+		if v := s.status(); v.Attempt != 2 || v.State != "running" || !strings.Contains(v.LastFailure, "it had been decided") {
+			t.Errorf("status %+v, want attempt 2 because checkpoint 2 was superseded", v)
+		}
+		s.env.CancelWorkflow()
+	})
+	_ = s.start()
+	s.want("attempts", s.called("attempt"), "attempt 1 starts", "attempt 1 is stopped", "attempt 2 starts", "attempt 2 is stopped")
+}
+
 // A number that somebody else used is planned anew.
 func TestJobPlansAnewWhenTaken(t *testing.T) {
 	s := newScript(t)

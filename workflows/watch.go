@@ -48,15 +48,17 @@ func (j *streamJob) watch() error {
 		act, why := j.land(over() || j.cancelled)
 		switch {
 		case act.Final:
-			j.stop(run, over, "every source has ended")
+			j.stop(run, over, activities.TypeFatal, "every source has ended")
 			return j.terminal("finishing", errDone)
 		case j.cancelled:
-			j.stop(run, over, "the job was cancelled")
+			j.stop(run, over, activities.TypeFatal, "the job was cancelled")
 			return j.terminal("cancelling", errCancelled)
 		case over() || act.EndAttempt:
-			return j.restart(run, j.stop(run, over, why))
+			return j.restart(run, j.stop(run, over, activities.TypeFatal, why))
+		case act.Superseded: // no failure: what is up to date is in the store, where planning looks
+			return j.restart(run, j.stop(run, over, activities.Stopped, why))
 		case !flying && !j.launch(run):
-			return j.restart(run, j.stop(run, over, "the id of the next checkpoint is taken"))
+			return j.restart(run, j.stop(run, over, activities.Stopped, "the id of the next checkpoint is taken"))
 		}
 	}
 }
@@ -162,8 +164,8 @@ func (j *streamJob) retire(after job.CheckpointID) {
 }
 
 // stop ends the running attempt, unless it has ended, waits until it has, and returns how it ended: as it
-// says itself, or for the reason why we stopped it. The Attempt itself stops the nodes.
-func (j *streamJob) stop(run Running, over func() bool, why string) activities.Ending {
+// says itself, or by the kind and reason for which we stopped it. The Attempt itself stops the nodes.
+func (j *streamJob) stop(run Running, over func() bool, kind, why string) activities.Ending {
 	if !over() {
 		id := activities.AttemptID(j.name, j.st.Planned.Job.Ref(run.Attempt))
 		// An Attempt that cannot be cancelled is closed, or will never be: fencing is the safety.
@@ -173,7 +175,7 @@ func (j *streamJob) stop(run Running, over func() bool, why string) activities.E
 	}
 	end := j.mail[run.Attempt]
 	if why != "" && (end.Kind == "" || end.Kind == activities.Stopped) {
-		end = activities.Ending{Kind: activities.TypeFatal, Cause: why}
+		end = activities.Ending{Kind: kind, Cause: why}
 	}
 	j.st.stopped(end, workflow.Now(j.ctx))
 	return end

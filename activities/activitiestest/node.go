@@ -36,6 +36,8 @@ type tasks struct {
 	err   error
 	atEnd chan struct{} // closed when the sources have reached their end
 	heard job.CheckpointID
+	// part is the answer to whoever asks for checkpoint heard again.
+	part checkpoint.Part
 	// prepared are transactions that no committed checkpoint covers.
 	prepared []checkpoint.Transaction
 	records  int64
@@ -87,11 +89,18 @@ func (n *Node) Fail(ref job.Ref, err error) {
 	n.finish(ref, err)
 }
 
-// Stall makes the node hold every share back until the order is withdrawn.
+// Stall makes the node hold every share back until the order is withdrawn or the attempt has ended.
 func (n *Node) Stall() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.stalled = true
+}
+
+// Resume ends Stall for orders that come from now on.
+func (n *Node) Resume() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stalled, n.held = false, 0
 }
 
 // Held is the checkpoint whose share the node holds back; 0: none.
@@ -216,8 +225,15 @@ func (n *Node) Snapshot(ctx context.Context, b checkpoint.Barrier) (checkpoint.A
 		return checkpoint.Ack{}, err
 	}
 	if n.hold(b.ID) {
-		<-ctx.Done()
-		return checkpoint.Ack{}, context.Cause(ctx)
+		n.mu.Lock()
+		t := n.running[b.Ref]
+		n.mu.Unlock()
+		select {
+		case <-t.ended:
+			return checkpoint.Ack{}, t.err
+		case <-ctx.Done():
+			return checkpoint.Ack{}, context.Cause(ctx)
+		}
 	}
 	return snapshot.WritePart(ctx, n.cluster.Store, part)
 }
@@ -231,6 +247,8 @@ func (n *Node) part(b checkpoint.Barrier) (checkpoint.Part, error) {
 		return checkpoint.Part{}, &activities.DeclinedError{ID: b.ID, Why: n.decline}
 	case t == nil || t.over():
 		return checkpoint.Part{}, &activities.DeclinedError{ID: b.ID, Why: "the attempt does not run here"}
+	case b.ID == t.heard && b.ID > b.Decided:
+		return t.part, nil
 	case b.ID <= t.heard:
 		return checkpoint.Part{}, &activities.DeclinedError{ID: b.ID, Why: fmt.Sprintf("checkpoint %d was heard of before", t.heard)}
 	}
@@ -259,6 +277,7 @@ func (n *Node) part(b checkpoint.Barrier) (checkpoint.Part, error) {
 	}
 	p.Transactions = sorted(t.prepared)
 	p.Stats = checkpoint.Stats{Bytes: 1 << 20, Uploaded: 1 << 10, Files: 1, Records: t.records, Transactions: len(p.Transactions)}
+	t.part = p
 	return p, nil
 }
 

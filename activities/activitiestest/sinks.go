@@ -79,6 +79,16 @@ func (s *Sinks) Forget() {
 	s.txs = nil
 }
 
+// State is where a transaction is; "" if it is unknown.
+func (s *Sinks) State(id string) TxState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.txs[id]; t != nil {
+		return t.state
+	}
+	return ""
+}
+
 // Count is the number of transactions of uid in a state.
 func (s *Sinks) Count(uid job.UID, state TxState) int {
 	s.mu.Lock()

@@ -35,6 +35,7 @@ func TestDays(t *testing.T) {
 		{"bounded", boundedJob},
 		{"cancelled", cancelled},
 		{"terminated", terminated},
+		{"rewound", rewound},
 		{"leaving", leaving},
 		{"bad record fails", badRecordFails},
 		{"bad record ends", badRecordEnds},
