@@ -30,7 +30,7 @@ func TestProblems(t *testing.T) {
 		{"unread errors", "format: json\n    schema", "on_error: divert\n    format: json\n    schema", "j:6:15: sources.s.on_error: divert, but nothing reads s.errors; add a sink with from: s.errors"},
 		{"plain password", `["b:9092"]`, `["b:9092"], sasl: {mechanism: plain, user: u, password: hunter2}`, "j:2:95: connections.main.kafka.sasl.password: plain text; use ${env:X} or ${file:X}"},
 
-		// OPS-01
+		// typos never lower a guarantee silently
 		{"garantee", "upsert:", "delivery_garantee: exactly_once, upsert:", "j:11:49: sinks.k.delivery_garantee: unknown key; known here: from, kafka, files, print, discard, format, key_format, delivery, upsert, uid, parallelism, on_error"},
 		{"close typo", "upsert:", "delivry: exactly_once, upsert:", "j:11:49: sinks.k.delivry: unknown key; did you mean delivery?"},
 		{"quoted number", "name: m", "name: m\ncheckpoint: {interval: \"10\"}", "j:2:24: checkpoint.interval: 10 has no unit; write 10s"},

@@ -64,7 +64,7 @@ func TestComparison(t *testing.T) {
 	})
 }
 
-// DATA-04: doubles compare as keys do.
+// Doubles compare as keys do.
 func TestNaNAndNegativeZero(t *testing.T) {
 	runEval(t, []evalCase{
 		{"f = f", 2, "true"}, {"f = cast('NaN' as double)", 2, "true"}, {"f > 1e308", 2, "true"}, {"1e308 < f", 2, "true"}, {"f < 1", 2, "false"}, {"f <> f", 2, "false"},

@@ -38,7 +38,7 @@ func (c cutConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TX-01: EndTxn was carried out and its answer lost: asked again, the broker says so, and nothing is doubled.
+// EndTxn was carried out and its answer lost: asked again, the broker says so, and nothing is doubled.
 func TestEndTxnAnswerLost(t *testing.T) {
 	var armed atomic.Bool
 	c := kafkatest.Fake(t, kfake.ListenFn(func(network, address string) (net.Listener, error) {

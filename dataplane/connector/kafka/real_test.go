@@ -11,7 +11,7 @@ import (
 	"github.com/weirstream/weir/dataplane/job"
 )
 
-// TX-01: the broker and the writer die after the pre-commit; the transaction survives both and is committed
+// The broker and the writer die after the pre-commit; the transaction survives both and is committed
 // from another process's client.
 func TestCrashBetweenPrepareAndCommit(t *testing.T) {
 	b := onReal(t)

@@ -107,7 +107,7 @@ func TestPartitioning(t *testing.T) {
 	}
 }
 
-// SRC-05: a record that the topic does not take is an error of its row, with size and limit; the rest of the
+// A record that the topic does not take is an error of its row, with size and limit; the rest of the
 // batch can still be written.
 func TestRecordTooLarge(t *testing.T) {
 	onBoth(t, func(t *testing.T, conn ConnConfig, topic string) {

@@ -94,7 +94,7 @@ func TestPreparedAreListedUntilCommitted(t *testing.T) {
 	})
 }
 
-// TX-02: a transaction that the broker timed out is lost, and is never reported as committed; a timeout that
+// A transaction that the broker timed out is lost, and is never reported as committed; a timeout that
 // the broker refuses is said at submit, with both values.
 func TestTransactionExpired(t *testing.T) {
 	onBoth(t, func(t *testing.T, conn ConnConfig, topic string) {
@@ -145,7 +145,7 @@ func awaitState(t testing.TB, c *Committer, id string, enough func(string) bool)
 	}
 }
 
-// TX-03: what a killed worker left open is found and aborted, so that readers are not held back; what the
+// What a killed worker left open is found and aborted, so that readers are not held back; what the
 // checkpoint lists is left alone.
 func TestDanglingTransactions(t *testing.T) {
 	onBoth(t, func(t *testing.T, conn ConnConfig, topic string) {
@@ -211,7 +211,7 @@ func flushCurrent(t testing.TB, s *sinkTest) {
 	}
 }
 
-// TX-04: two sinks of one job, and two jobs, write one topic at the same time without fencing each other.
+// Two sinks of one job, and two jobs, write one topic at the same time without fencing each other.
 func TestSinksDoNotFenceEachOther(t *testing.T) {
 	onBoth(t, func(t *testing.T, conn ConnConfig, topic string) {
 		other := sinkConfig(conn, topic)

@@ -147,7 +147,7 @@ func TestReadSurvivesMovingLeaders(t *testing.T) {
 	l.wantNumbers("1", 0, 300)
 }
 
-// SRC-02: a partition that is added is read from its first record although the source started at latest,
+// A partition that is added is read from its first record although the source started at latest,
 // and is announced first.
 func TestPartitionAdded(t *testing.T) {
 	c := kafkatest.Fake(t)
@@ -175,7 +175,7 @@ func TestPartitionAdded(t *testing.T) {
 	}
 }
 
-// SRC-02: a restored offset is kept, and used, when the metadata lacks its partition for a while.
+// A restored offset is kept, and used, when the metadata lacks its partition for a while.
 func TestPartitionMissingFromMetadata(t *testing.T) {
 	c := kafkatest.Fake(t)
 	conn := ConnConfig{Brokers: c.ListenAddrs()}
@@ -207,7 +207,7 @@ func mustTopicID(t testing.TB, s connector.Split) topicID {
 	return topicID{}
 }
 
-// SRC-03: records that retention deleted before they were read stop the source with all the numbers in the
+// Records that retention deleted before they were read stop the source with all the numbers in the
 // message, or, if the user allows it, are skipped and counted.
 func TestOffsetOutOfRange(t *testing.T) {
 	c := kafkatest.Fake(t)
@@ -253,7 +253,7 @@ func containsAll(err error, parts ...string) bool {
 	return true
 }
 
-// SRC-03: a topic that was deleted and created anew is not the same topic, even where the offset exists.
+// A topic that was deleted and created anew is not the same topic, even where the offset exists.
 func TestTopicRecreated(t *testing.T) {
 	c := kafkatest.Fake(t)
 	conn := ConnConfig{Brokers: c.ListenAddrs()}
@@ -276,7 +276,7 @@ func TestTopicRecreated(t *testing.T) {
 	}
 }
 
-// SRC-05: a record far larger than the fetch limits is read, also behind others.
+// A record far larger than the fetch limits is read, also behind others.
 func TestHugeRecord(t *testing.T) {
 	c := kafkatest.Fake(t)
 	conn := ConnConfig{Brokers: c.ListenAddrs()}

@@ -107,7 +107,7 @@ func TestTypes(t *testing.T) {
 	want(t, r, `+U -2.5 NaN NaN NaN -0.01 10.00 10.01 3.336667 "a longer text than a view holds" "zz" false true -1 9 @3`)
 }
 
-// DATA-03: a sum that does not fit is an error; on the way there it may be larger than its type.
+// A sum that does not fit is an error; on the way there it may be larger than its type.
 func TestSumOverflow(t *testing.T) {
 	r := start(t, "sum(v)")
 	r.Must(operatortest.Batch(t, in, batch.NoWatermark, row(1, "a", math.MaxInt64), row(2, "a", 5), row(3, "a", -6)))
@@ -155,7 +155,7 @@ func TestWithoutKeysAndWithoutCalls(t *testing.T) {
 	}
 }
 
-// DATA-04: all NaNs are one key, and so are 0 and −0.
+// All NaNs are one key, and so are 0 and −0.
 func TestFloatKeys(t *testing.T) {
 	r := operatortest.Start(t, setup(t, statetest.NewStore(), operator.Fail, []string{"f"}, "f", "count(*)"), nil)
 	nan := math.Float64frombits(0x7ff8000000000001)

@@ -118,7 +118,7 @@ func TestIdlenessAndSilence(t *testing.T) {
 	}
 }
 
-// WIN-01.
+// A window holds its start and not its end, on both sides of 1970.
 func TestBounds(t *testing.T) {
 	for _, c := range []struct{ size, offset, t, start int64 }{
 		{1000, 0, -1, -1000}, {1000, 0, -1000, -1000}, {1000, 0, -1001, -2000}, {1000, 0, -1500, -2000}, {1000, 300, -1500, -1700},
@@ -143,7 +143,7 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// ST-07: windows survive a restore and fire once; those that had fired stay closed.
+// Windows survive a restore and fire once; those that had fired stay closed.
 func TestRestore(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { testRestore(t, sums(t)) })
 	t.Run("pebble", func(t *testing.T) {

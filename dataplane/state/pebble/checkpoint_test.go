@@ -137,7 +137,7 @@ func (x *fixture) count() map[uint64]int {
 	return n
 }
 
-// Case ST-03: a checkpoint holds exactly what the barrier saw, under concurrent writes and evictions.
+// A checkpoint holds exactly what the barrier saw, under concurrent writes and evictions.
 func TestCheckpointUnderWrites(t *testing.T) {
 	x := openFixture(t, vfs.Default)
 	x.set(0, 20_000, 1)
@@ -156,7 +156,7 @@ func TestCheckpointUnderWrites(t *testing.T) {
 	}
 }
 
-// Case ST-03: a full disk declines the checkpoint; the state is unharmed and the next one has everything.
+// A full disk declines the checkpoint; the state is unharmed and the next one has everything.
 func TestFullDisk(t *testing.T) {
 	disk := &fullDisk{FS: vfs.Default}
 	x := openFixture(t, disk)
@@ -186,7 +186,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// Case ST-03: a directory in the checkpoint's way declines it and stays what it is.
+// A directory in the checkpoint's way declines it and stays what it is.
 func TestDirectoryInTheWay(t *testing.T) {
 	x := openFixture(t, vfs.Default)
 	x.set(0, 100, 1)

@@ -59,7 +59,7 @@ func plus(n uint64, text string) change {
 	}
 }
 
-// Case ST-04: every key once, its value intact, on the subtask that owns its key group.
+// Every key once, its value intact, on the subtask that owns its key group.
 func testRescale(t *testing.T, h Harness) {
 	store, m := NewStore(), newModel()
 	c := open(t, h, store, 3, 128, nil)
@@ -287,7 +287,7 @@ func testDefinitions(t *testing.T, h Harness) {
 	}
 }
 
-// Case CP-06: a damaged file is refused and named, whether the digest tells or the file itself must.
+// A damaged file is refused and named, whether the digest tells or the file itself must.
 func testDamage(t *testing.T, h Harness) {
 	store, m := NewStore(), newModel()
 	c := open(t, h, store, 1, 16, nil)
