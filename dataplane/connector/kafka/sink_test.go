@@ -211,27 +211,6 @@ func flushCurrent(t testing.TB, s *sinkTest) {
 	}
 }
 
-// Two sinks of one job, and two jobs, write one topic at the same time without fencing each other.
-func TestSinksDoNotFenceEachOther(t *testing.T) {
-	onBoth(t, func(t *testing.T, conn ConnConfig, topic string) {
-		other := sinkConfig(conn, topic)
-		other.KeyColumns = []int{1} // no key of both: their order is nobody's promise
-		a, b := openSink(t, sinkConfig(conn, topic), 1, "a"), openSink(t, other, 1, "b")
-		c := openCommitter(t, conn)
-		for n := range 4 {
-			a.write(n*20, n*20+10)
-			b.write(n*20+10, n*20+20)
-			id := job.CheckpointID(n + 1)
-			for _, tx := range slices.Concat(a.prepare(id, id-1), b.prepare(id, id-1)) {
-				if o := commit(t, c, tx); o != connector.Committed {
-					t.Fatalf("outcome %s, want committed", o)
-				}
-			}
-		}
-		wantVisible(t, conn, topic, 0, 80)
-	})
-}
-
 // Ensure a rival's InitProducerID fences the writer: the transaction is lost and the failure is told once.
 func TestFenced(t *testing.T) {
 	onBoth(t, func(t *testing.T, conn ConnConfig, topic string) {

@@ -150,15 +150,30 @@ func TestReadSurvivesMovingLeaders(t *testing.T) {
 // A partition that is added is read from its first record although the source started at latest,
 // and is announced first.
 func TestPartitionAdded(t *testing.T) {
+	t.Run("while the job runs", func(t *testing.T) { testPartitionAdded(t, false) })
+	t.Run("while it is down", func(t *testing.T) { testPartitionAdded(t, true) })
+	if NewSource(SourceConfig{}).cfg.Discover <= 0 {
+		t.Error("new partitions are not looked for unless that is asked for")
+	}
+}
+
+func testPartitionAdded(t *testing.T, down bool) {
 	c := kafkatest.Fake(t)
 	conn := ConnConfig{Brokers: c.ListenAddrs()}
 	kafkatest.CreateTopic(t, conn.Brokers, "t", 2)
 	produce(t, conn.Brokers, "t", 0, 0, 10)
 	s := NewSource(SourceConfig{Conn: conn, Topic: "t", Start: Start{Kind: StartLatest}, Discover: 20 * time.Millisecond})
-	l := openTail(t, s, 0, 1, resolve(t, s))
+	splits := resolve(t, s)
+	var l *tail
+	if !down {
+		l = openTail(t, s, 0, 1, splits)
+	}
 	_, err := kadm.NewClient(kafkatest.Client(t, conn.Brokers)).UpdatePartitions(t.Context(), 3, "t")
 	must(t, err)
 	produce(t, conn.Brokers, "t", 2, 0, 100)
+	if down {
+		l = openTail(t, s, 0, 1, splits)
+	}
 	announced := false
 	l.until(func() bool {
 		if split, ok := l.splits["2"]; ok && !announced {
@@ -205,6 +220,30 @@ func mustTopicID(t testing.TB, s connector.Split) topicID {
 		return p.topic
 	}
 	return topicID{}
+}
+
+// A position behind the end of a partition, as after a topic's recreation that shows no id or a log cut short, stops
+// the source with all the numbers; it is neither waited for nor reset.
+func TestOffsetBehindTheEnd(t *testing.T) {
+	for _, written := range []int{0, 10} {
+		c := kafkatest.Fake(t)
+		conn := ConnConfig{Brokers: c.ListenAddrs()}
+		kafkatest.CreateTopic(t, conn.Brokers, "t", 1)
+		if written > 0 {
+			produce(t, conn.Brokers, "t", 0, 0, written)
+		}
+		s := NewSource(SourceConfig{Conn: conn, Topic: "t"})
+		splits := resolve(t, s)
+		splits[0].Position = 99_999
+		l := openTail(t, s, 0, 1, splits)
+		l.until(func() bool { return l.lastErr != nil })
+		if job.ClassOf(l.lastErr) != job.Fatal || !containsAll(l.lastErr, `topic "t"`, "partition 0", "offset 99999", fmt.Sprintf("[0, %d)", written)) {
+			t.Errorf("error %v, want a fatal one with topic, partition, offset and range", l.lastErr)
+		}
+		if n := len(l.values["0"]); n > 0 {
+			t.Errorf("%d records were read", n)
+		}
+	}
 }
 
 // Records that retention deleted before they were read stop the source with all the numbers in the
