@@ -9,14 +9,16 @@ import (
 
 // attemptRun is one Attempt workflow; it follows workflows/attempt.go.
 type attemptRun struct {
-	w        *world
-	n        job.Attempt
-	nodes    []job.NodeSlot
-	proc     *proc
-	cancel   bool
-	closed   bool
-	closedAt int
-	lost     job.NodeID
+	w          *world
+	n          job.Attempt
+	nodes      []job.NodeSlot
+	proc       *proc
+	began      int
+	activities []*future
+	cancel     bool
+	closed     bool
+	terminated bool
+	lost       job.NodeID
 	// orphaned: its StreamJob is closed; over: nothing more is to be watched.
 	orphaned, over bool
 }
@@ -29,11 +31,18 @@ var (
 )
 
 func (w *world) startAttempt(a job.Attempt, nodes []job.NodeSlot) {
-	r := &attemptRun{w: w, n: a, nodes: nodes}
+	r := &attemptRun{w: w, n: a, nodes: nodes, began: w.now}
 	w.temporal.attempts[a] = r
 	w.audit.newestAttempt = max(w.audit.newestAttempt, a)
 	w.audit.atRest = false
 	r.proc = w.spawn("Attempt", nil, r.run)
+}
+
+// start schedules an activity of this workflow.
+func (r *attemptRun) start(name string, o options, body activity) *future {
+	f := r.w.start(name, o, body)
+	r.activities = append(r.activities, f)
+	return f
 }
 
 func (r *attemptRun) run(p *proc) {
@@ -44,7 +53,7 @@ func (r *attemptRun) run(p *proc) {
 		if h == nil { // gone for good: its queue is polled by nobody
 			h = &process{w: w, id: s.Node}
 		}
-		runs = append(runs, w.start("RunTasks", options{on: h, long: true}, func(q *proc, x *execution) (any, error) {
+		runs = append(runs, r.start("RunTasks", options{on: h, long: true}, func(q *proc, x *execution) (any, error) {
 			return nil, w.runTasks(q, x, h, r.n)
 		}))
 	}
@@ -61,6 +70,10 @@ func (r *attemptRun) run(p *proc) {
 	}
 	p.await(func() bool { return r.cancel || r.orphaned || r.lost != "" || ended() })
 	w.tracef("Attempt %d ends (cancelled %v, orphaned %v, lost %q, tasks ended %v)", r.n, r.cancel, r.orphaned, r.lost, ended())
+	if !r.cancel && !r.orphaned && r.lost == "" {
+		r.checkNeedless()
+	}
+	r.obligeStops()
 	r.stop(p)
 	r.over = true
 	for _, f := range runs {
@@ -74,7 +87,7 @@ func (r *attemptRun) run(p *proc) {
 	if (!told || r.orphaned) && !w.broken(NoTerminalRecover) {
 		r.cleanUp(p)
 	}
-	r.closed, r.closedAt = true, w.now
+	r.closed = true
 }
 
 // keepWatching keeps one WatchNodes going, on another node when one fails.
@@ -94,7 +107,7 @@ func (r *attemptRun) keepWatching(p *proc) {
 func (r *attemptRun) watch() *future {
 	w := r.w
 	h := w.machines[w.rng.IntN(len(w.machines))]
-	return w.start("WatchNodes", options{on: h, long: true}, func(q *proc, x *execution) (any, error) {
+	return r.start("WatchNodes", options{on: h, long: true}, func(q *proc, x *execution) (any, error) {
 		q.await(func() bool {
 			if x.forgotten || x.cancelled {
 				return true
@@ -127,7 +140,7 @@ func (r *attemptRun) stop(p *proc) {
 			continue
 		}
 		o := options{on: h, startWithin: stopStart, attempts: 1}
-		stops = append(stops, w.start("StopTasks", o, func(q *proc, _ *execution) (any, error) {
+		stops = append(stops, r.start("StopTasks", o, func(q *proc, _ *execution) (any, error) {
 			w.stopTasks(q, h, r.n)
 			return nil, nil
 		}))
@@ -147,7 +160,7 @@ func (r *attemptRun) stop(p *proc) {
 func (r *attemptRun) cleanUp(p *proc) {
 	w := r.w
 	for above := r.n; ; p.sleep(w.between(4, 20)) {
-		c, err := result[claim](p, w.start("ClaimAttempt", options{attempts: 1}, func(q *proc, _ *execution) (any, error) {
+		c, err := result[claim](p, r.start("ClaimAttempt", options{attempts: 1}, func(q *proc, _ *execution) (any, error) {
 			return w.claimAttempt(q, above, true)
 		}))
 		if err != nil {
@@ -157,7 +170,7 @@ func (r *attemptRun) cleanUp(p *proc) {
 			return
 		}
 		above = c.attempt
-		v, err := result[recovery](p, w.start("RecoverSinks", options{attempts: 1}, func(q *proc, _ *execution) (any, error) {
+		v, err := result[recovery](p, r.start("RecoverSinks", options{attempts: 1}, func(q *proc, _ *execution) (any, error) {
 			return w.recoverSinks(q, c.attempt, c.newest, true)
 		}))
 		if err == nil && !v.again && v.verdict != transaction.Pending {

@@ -25,6 +25,13 @@ type audit struct {
 	standing map[job.CheckpointID]checkpoint.Manifest
 	// fellBack are the checkpoints that the job fell back from.
 	fellBack map[job.CheckpointID]bool
+	// highest is the highest attempt that has written a decision.
+	highest job.Attempt
+	// obligations are what is to be done within a time, troubledUntil is until when something other than
+	// Temporal's absence can end an attempt, judged when a checkpoint was first found fit to become durable: see timeliness.go.
+	obligations   []obligation
+	troubledUntil int
+	judged        map[job.CheckpointID]int
 	// atRest: the sinks have been brought to rest for good.
 	atRest bool
 	// committedAt is when the last checkpoint was committed.
@@ -96,6 +103,7 @@ func (w *world) decided(n job.CheckpointID, old, body []byte) {
 		return
 	}
 	w.audit.standing[n] = m
+	w.audit.highest = max(w.audit.highest, m.Attempt)
 	if m.Kind == checkpoint.Retired {
 		w.tracef("S3: checkpoint %d is retired", n)
 		return
@@ -232,6 +240,7 @@ func (w *world) checkLoss(m checkpoint.Manifest, done *transaction.Completion) {
 		}
 	case transaction.AllLost, transaction.SomeLost:
 		w.count("losses found: " + done.Verdict().String())
+		w.checkMargin(m)
 		if len(done.Lost()) > gone || w.kafka.timeout == 0 {
 			w.fail("FALSE ALARM", "checkpoint %d: %s: %d lost, but %d are committed and %d not", m.ID, done.Verdict(), len(done.Lost()), kept, gone)
 		}

@@ -134,7 +134,7 @@ func (c *checkpointRun) commit(p *proc, acks []checkpoint.Ack) (decision, error)
 		}
 		return d, err
 	}
-	if w.broken(NoAbortRecord) || w.broken(NoDecision) {
+	if w.broken(NoAbortRecord) {
 		return decision{result: aborted}, nil
 	}
 	g := c.startAbort()
@@ -146,7 +146,7 @@ func (c *checkpointRun) commit(p *proc, acks []checkpoint.Ack) (decision, error)
 }
 
 func (c *checkpointRun) abort(p *proc) (decision, error) {
-	if c.w.broken(NoAbortRecord) || c.w.broken(NoDecision) && c.cancel {
+	if c.w.broken(NoAbortRecord) {
 		return decision{result: aborted}, nil
 	}
 	return result[decision](p, c.startAbort())
@@ -186,6 +186,9 @@ func (w *world) commitCheckpoint(p *proc, o checkpointOrder, acks []checkpoint.A
 	m, err := w.buildManifest(p, o, acks)
 	if err == nil && !w.broken(NoMargin) {
 		err = checkpoint.CheckDeadline(m.Transactions, w.clock().UnixMilli(), commitMargin)
+	}
+	if _, known := w.audit.judged[o.barrier.ID]; !known && err == nil {
+		w.audit.judged[o.barrier.ID] = w.now
 	}
 	old := (*checkpoint.ExpiringError)(nil)
 	switch {

@@ -111,9 +111,11 @@ func (w *world) recoverSinks(p *proc, a job.Attempt, n job.CheckpointID, termina
 	if err != nil {
 		return recovery{}, err
 	}
+	began := w.now
 	if err := w.abortLeftovers(p, m, a, terminal); err != nil {
 		return recovery{}, err
 	}
+	w.checkLeftovers(m, a, began)
 	return recovery{verdict: done.Verdict()}, nil
 }
 

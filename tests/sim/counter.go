@@ -166,6 +166,9 @@ func (c *counter) freeze(b checkpoint.Barrier) {
 		state := checkpoint.OperatorState{Operator: countVertex, Subtask: c.index, KeyRange: c.keys, Backend: "memory"}
 		for _, body := range c.files(counts) {
 			f, err := c.upload(p, b.ID, body)
+			if c.d.host.failsUntil > p.w.now {
+				err = errors.New("no space left on device")
+			}
 			if err != nil {
 				c.d.stepBook(checkpoint.BookEvent{Kind: checkpoint.Failed, ID: b.ID, Reason: err.Error()})
 				return

@@ -43,7 +43,7 @@ type alarm struct {
 var faultKinds = []string{
 	"crash", "crash", "freeze", "freeze", "crash all", "worker crash", "worker freeze", "partition",
 	"temporal away", "cut from temporal", "kafka away", "s3 away", "database lost", "job reset", "attempt terminated",
-	"a day passes",
+	"a day passes", "snapshots fail",
 }
 
 // trapLabels are the points at which a process can be made to crash or freeze; world.at panics on others, so
@@ -102,7 +102,11 @@ func (w *world) drawFaults() {
 
 func (w *world) drawFault(at int) fault {
 	r := w.rng
-	return fault{at: at, kind: faultKinds[r.IntN(len(faultKinds))], a: r.IntN(6), b: r.IntN(6), length: w.duration()}
+	kind := faultKinds[r.IntN(len(faultKinds))]
+	if w.cfg.Remembers && (kind == "database lost" || kind == "job reset") {
+		kind = "crash"
+	}
+	return fault{at: at, kind: kind, a: r.IntN(6), b: r.IntN(6), length: w.duration()}
 }
 
 func (w *world) duration() int {
@@ -145,6 +149,7 @@ func (w *world) hit(h *process, kind string, length int) {
 	}
 	w.faults.failures++
 	w.count("fault: " + kind)
+	w.trouble(max(length, minTrouble))
 	if kind == "crash" {
 		w.crash(h)
 		w.after(w.between(10, 60), func() { w.restart(h) })
@@ -155,6 +160,10 @@ func (w *world) hit(h *process, kind string, length int) {
 	w.after(length, func() {
 		w.tracef("THAW of %s", h.id)
 		h.frozen, h.hitAt = false, w.now
+		if w.machines[h.machine] != h && !h.control && w.chance(30) { // a zombie that wakes up and dies
+			w.trouble(2 * minTrouble)
+			w.after(w.between(1, 20), func() { w.crash(h) })
+		}
 	})
 	if !h.control && w.machines[h.machine] == h && w.chance(50) {
 		w.after(w.between(20, 60), func() {
@@ -244,6 +253,9 @@ func (w *world) passDay() bool {
 // injectElsewhere carries out what does not befall a single process; false if there was nothing to befall.
 func (w *world) injectElsewhere(f fault, h *process) bool {
 	w.tracef("fault: %s (%d)", f.kind, f.length)
+	if f.kind != "temporal away" {
+		w.trouble(max(f.length, minTrouble))
+	}
 	switch f.kind {
 	case "a day passes":
 		return w.passDay()
@@ -263,6 +275,8 @@ func (w *world) injectElsewhere(f fault, h *process) bool {
 	case "temporal away":
 		w.temporal.down = true
 		w.after(f.length, func() { w.temporal.down = false; w.tracef("Temporal is back") })
+	case "snapshots fail":
+		h.failsUntil = w.now + f.length
 	case "cut from temporal":
 		h.cut = true
 		w.after(f.length, func() { h.cut = false })

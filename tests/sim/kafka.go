@@ -48,6 +48,8 @@ type txn struct {
 	state txnState
 	by    string
 	began int
+	// expired: the broker aborted it at its timeout.
+	expired bool
 	// afterEnd: a zombie opened it when the sinks had been brought to rest for good; nothing but the broker's
 	// timeout can end it.
 	afterEnd bool
@@ -219,7 +221,9 @@ func (b *broker) tick() {
 			t.epoch++
 			t.lastSeq = -1
 			t.set(prepareAbort)
+			t.cur.expired = true
 			b.w.count("transactions timed out")
+			b.w.trouble(0)
 			b.w.tracef("kafka: timeout aborts %s", t.cur)
 		case t.state == prepareCommit && b.w.chance(20):
 			t.set(completeCommit)

@@ -30,6 +30,7 @@ func ask[T any](p *proc, s *service, label string, apply func() T) (T, error) {
 			return r, nil
 		}
 	}
+	p.w.trouble(0)
 	var none T
 	return none, errNoAnswer
 }

@@ -28,6 +28,10 @@ type deployment struct {
 	procs                            []*proc
 	watchers                         int
 	aloneSince                       int
+	// wantedAt is when its Attempt was last open, or the node could not ask; unclear: the broker did not answer
+	// whether it has aborted a transaction. Both serve checks.
+	wantedAt int
+	unclear  bool
 
 	manifest checkpoint.Manifest
 	book     *checkpoint.NodeBook
@@ -104,6 +108,9 @@ func (h *process) admit(dep job.Deployment) (*deployment, error) {
 		h.w.count("RunTasks attached")
 		return h.deployment(dep.Ref), nil
 	}
+	if h.stopped[dep.Attempt] {
+		h.w.fail("STOPPED", "%s deploys attempt %d after it was told to stop it", h.id, dep.Attempt)
+	}
 	d := &deployment{
 		w: h.w, host: h, ref: dep.Ref, dep: dep, graph: h.w.graphBy(dep.GraphDigest), pages: map[job.CheckpointID]*page{}, named: map[string]checkpoint.File{},
 		aloneSince: h.w.now,
@@ -134,7 +141,7 @@ func (h *process) see(r job.Ref) error {
 	return err
 }
 
-// forget breaks a rule: the gate loses what it knows of stops, and of deployments that have ended.
+// forget breaks one of two rules: the gate loses what it knows of stops, or of deployments that have ended.
 func (h *process) forget(r job.Ref) {
 	d := h.deployment(r)
 	if d != nil && (!d.done || !h.w.broken(Redeploy)) {
@@ -149,12 +156,19 @@ func (h *process) forget(r job.Ref) {
 			_, _ = h.gate.Admit(o.ref)
 		}
 	}
+	if !h.w.broken(ForgetStops) {
+		for a := range h.stopped {
+			h.gate.Stop(ref(a))
+		}
+	}
 }
 
 // stopTasks is the activity: it ends the attempt here, or makes sure that it never starts.
 func (w *world) stopTasks(p *proc, h *process, a job.Attempt) {
 	p.step()
+	_ = h.see(ref(a)) // a superseded attempt has been ended
 	h.gate.Stop(ref(a))
+	h.stopped[a] = true
 	if d := h.deployment(ref(a)); d != nil {
 		d.end(&job.StoppedError{Ref: ref(a)})
 		p.await(func() bool { return d.done })
@@ -171,10 +185,11 @@ func (d *deployment) end(why error) {
 	for _, p := range d.procs {
 		p.dead = true
 	}
+	d.obligeAborts()
 	d.w.spawn(fmt.Sprintf("close#%d@%s", d.ref.Attempt, d.host.id), d.host, func(p *proc) {
 		if !d.w.broken(NoOwnAbort) {
 			for _, c := range d.tasks {
-				c.sink.abortCurrent(p)
+				d.unclear = c.sink.abortCurrent(p) != nil || d.unclear
 			}
 		}
 		d.done = true

@@ -8,6 +8,9 @@ import (
 
 const maxMachines = 3
 
+// clockError is how far wall clocks are off at most, in ticks.
+const clockError = 3
+
 // process is one operating system process: a node of the data plane, or a control worker.
 type process struct {
 	w       *world
@@ -22,12 +25,16 @@ type process struct {
 	hitAt int
 	// cut: it cannot reach Temporal.
 	cut bool
+	// failsUntil is until when it cannot snapshot state: its disk is full.
+	failsUntil int
 	// skew is how far its wall clock is off, in ticks.
 	skew  int
 	slots int
 
 	gate     *job.Gate
 	attempts []*deployment
+	// stopped are the attempts that it was told to stop, for a check.
+	stopped map[job.Attempt]bool
 }
 
 func (h *process) live() bool { return h.up && !h.frozen }
@@ -50,7 +57,7 @@ func (w *world) newNode(machine int) *process {
 	w.started++
 	h := &process{
 		w: w, id: job.NodeID(fmt.Sprintf("n%d-%d", machine, w.started)), machine: machine, up: true,
-		skew: w.rng.IntN(7) - 3, slots: 2 + w.rng.IntN(3), gate: job.NewGate(),
+		skew: w.rng.IntN(2*clockError+1) - clockError, slots: 2 + w.rng.IntN(3), gate: job.NewGate(), stopped: map[job.Attempt]bool{},
 	}
 	if old := w.machines[machine]; old != nil && old.up {
 		w.zombies = append(w.zombies, old)

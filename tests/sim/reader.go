@@ -60,8 +60,6 @@ type reader struct {
 	// gap is set when a count was missed in a run whose transactions can time out: allowed only if the job
 	// says so and stops.
 	gap bool
-	// rewound are, by key, the counts that a restore by the user went back to and that were not read again yet.
-	rewound [numKeys][]int
 }
 
 func (r *reader) read() {
@@ -84,12 +82,6 @@ func (r *reader) see(e entry) {
 	r.last[k] = c
 	if c == was+1 {
 		return
-	}
-	for i, back := range r.rewound[k] {
-		if c == back+1 {
-			r.rewound[k] = r.rewound[k][i+1:]
-			return
-		}
 	}
 	switch {
 	case c <= was:

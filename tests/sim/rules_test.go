@@ -19,7 +19,7 @@ var (
 
 // search runs seeds, on every core, until one finds a violation. It returns the lowest such seed and what it found,
 // or nil.
-func search(broken map[string]bool, limit int) *Result {
+func search(cfg Config, limit int) *Result {
 	var next, best atomic.Uint64
 	best.Store(uint64(limit) + 1)
 	var mu sync.Mutex
@@ -28,7 +28,9 @@ func search(broken map[string]bool, limit int) *Result {
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for s := next.Add(1); s < best.Load(); s = next.Add(1) {
-				r := Run(Config{Seed: s, Broken: broken})
+				seeded := cfg
+				seeded.Seed = s
+				r := Run(seeded)
 				if r.Violation == nil {
 					continue
 				}
@@ -45,23 +47,29 @@ func search(broken map[string]bool, limit int) *Result {
 	return found
 }
 
-func broken(r Rule) map[string]bool {
-	m := map[string]bool{r.Name: true}
+// broken is a run with the rule broken.
+func broken(r Rule) Config {
+	c := Config{Broken: map[string]bool{r.Name: true}, Remembers: r.Remembers}
 	if r.Needs != "" {
-		m[r.Needs] = true
+		c.Broken[r.Needs] = true
 	}
-	return m
+	return c
 }
 
 // Ensure that the simulation can fail: rules that are cheap to catch are caught.
 func TestBrokenRulesAreNoticed(t *testing.T) {
-	for _, name := range []string{
+	cheap := []string{
 		NoFence, NoAlignment, UnconditionalPut, AckBeforeFlush, AbortTransactions, ListOwnOnly, MarkerFirst,
 		SlotEarly, NoRecover, AbortAnyAttempt, KeepBase, ReuseAny, RecreateFiles, SweepInFlight, NoTombstone, ResolveAgain,
-	} {
-		t.Run(name, func(t *testing.T) {
+		ForgetStops, WatcherOwns, NoStopTasks, NoAsk, NoMargin, NoDecision, IgnoreMarker, NoOwnAbort, NoLateAbort, LateRecover,
+	}
+	for _, r := range Rules {
+		if !slices.Contains(cheap, r.Name) {
+			continue
+		}
+		t.Run(r.Name, func(t *testing.T) {
 			const limit = 300
-			if search(map[string]bool{name: true}, limit) == nil {
+			if search(broken(r), limit) == nil {
 				t.Errorf("%d seeds with the rule broken show no violation", limit)
 			}
 		})

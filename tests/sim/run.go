@@ -24,6 +24,9 @@ type Config struct {
 	Seed uint64
 	// Broken are the rules to break, by name (Rules).
 	Broken map[string]bool
+	// Remembers leaves out what makes the StreamJob lose its memory: a reset, a termination, the loss of Temporal's
+	// database.
+	Remembers bool
 	// Trace keeps a line for everything that happens.
 	Trace bool
 
@@ -108,7 +111,7 @@ func newWorld(cfg Config) *world {
 	w := &world{cfg: cfg, rng: r, counts: map[string]int{}, temporal: newTemporal()}
 	w.audit = audit{
 		w: w, parallelism: 2 + r.IntN(2), retired: map[job.CheckpointID]bool{}, fellBack: map[job.CheckpointID]bool{},
-		messages: map[job.CheckpointID]checkpoint.Manifest{}, standing: map[job.CheckpointID]checkpoint.Manifest{},
+		judged: map[job.CheckpointID]int{}, messages: map[job.CheckpointID]checkpoint.Manifest{}, standing: map[job.CheckpointID]checkpoint.Manifest{},
 	}
 	w.s3 = &bucket{service: service{name: "S3"}, w: w, objects: map[string]object{}}
 	w.kafka = &broker{service: service{name: "Kafka"}, w: w, ids: map[string]*producerID{}, protocol: 1 + r.IntN(2)}
@@ -138,7 +141,7 @@ func newWorld(cfg Config) *world {
 	case 0:
 		w.audit.commands = append(w.audit.commands, command{"cancel", 0})
 	case 1:
-		w.audit.terminate = true
+		w.audit.terminate = !cfg.Remembers
 	}
 	return w
 }

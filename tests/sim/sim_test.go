@@ -17,6 +17,7 @@ var (
 	first     = flag.Uint64("first", 1, "the first seed")
 	seed      = flag.Uint64("seed", 0, "run this seed alone; with -v its trace is shown")
 	breakRule = flag.String("break", "", "names of rules to break, separated by commas")
+	remembers = flag.Bool("remembers", false, "the StreamJob never loses its memory")
 )
 
 func brokenRules() map[string]bool {
@@ -30,8 +31,10 @@ func brokenRules() map[string]bool {
 }
 
 func TestSeeds(t *testing.T) {
+	cfg := Config{Broken: brokenRules(), Remembers: *remembers}
 	if *seed != 0 {
-		r := Run(Config{Seed: *seed, Broken: brokenRules(), Trace: true})
+		cfg.Seed, cfg.Trace = *seed, true
+		r := Run(cfg)
 		if testing.Verbose() {
 			fmt.Println(strings.Join(r.Trace, "\n"))
 		}
@@ -42,7 +45,7 @@ func TestSeeds(t *testing.T) {
 		return
 	}
 	sums := map[string]int{}
-	for _, r := range runAll(*first, *seeds, brokenRules()) {
+	for _, r := range runAll(*first, *seeds, cfg) {
 		if r.Violation != nil {
 			t.Errorf("seed %d: %v; replay it with -seed %d -v", r.Seed, r.Violation, r.Seed)
 		}
@@ -81,7 +84,7 @@ func TestSameSeedSameRun(t *testing.T) {
 // Ensure that every point of the table is one that processes come by.
 func TestEveryPointIsReached(t *testing.T) {
 	reached := map[string]int{}
-	for _, r := range runAll(1, 60, nil) {
+	for _, r := range runAll(1, 60, Config{}) {
 		for l, n := range r.Points {
 			reached[l] += n
 		}
@@ -94,14 +97,16 @@ func TestEveryPointIsReached(t *testing.T) {
 }
 
 // runAll runs n seeds from first on, on every core, and returns their results in order.
-func runAll(first uint64, n int, broken map[string]bool) []Result {
+func runAll(first uint64, n int, cfg Config) []Result {
 	out := make([]Result, n)
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				out[i] = Run(Config{Seed: first + uint64(i), Broken: broken})
+				c := cfg
+				c.Seed = first + uint64(i)
+				out[i] = Run(c)
 			}
 		})
 	}

@@ -223,11 +223,13 @@ func (s *sink) write(p *proc, tx *producer, r record) {
 }
 
 // abortCurrent aborts what is written and not prepared, once, best effort.
-func (s *sink) abortCurrent(p *proc) {
-	if tx := s.current; tx != nil {
-		b := p.w.kafka
-		_, _ = ask(p, &b.service, "EndTxn abort", func() code { return b.end(tx.id.String(), tx.pid, tx.epoch, false) }) // recovery aborts the rest
+func (s *sink) abortCurrent(p *proc) error {
+	tx, b := s.current, p.w.kafka
+	if tx == nil {
+		return nil
 	}
+	_, err := ask(p, &b.service, "EndTxn abort", func() code { return b.end(tx.id.String(), tx.pid, tx.epoch, false) })
+	return err // recovery aborts the rest
 }
 
 // sendAhead breaks a rule: with records before a barrier still to be sent, one from behind it goes out first.

@@ -334,13 +334,13 @@ func (j *streamJob) land(p *proc, force bool) (final, endAttempt bool) {
 	if f == nil || !f.done && !force {
 		return false, false
 	}
-	if !f.done {
+	switch {
+	case f.done:
+	case j.w.broken(NoDecision):
+		f.result = undecided
+	default:
 		f.cancel = true
-		if j.w.broken(NoDecision) {
-			f.result = undecided
-		} else {
-			p.await(func() bool { return f.done })
-		}
+		p.await(func() bool { return f.done })
 	}
 	j.flight, j.nextAt = nil, j.w.now+j.w.between(3, j.w.cfg.interval())
 	final, endAttempt = j.st.after(f)

@@ -65,11 +65,12 @@ type execution struct {
 	err                  error
 }
 
-// future is an activity as its workflow sees it.
+// future is an activity as its workflow sees it. closed: the workflow is closed, so the server knows the
+// activity no more.
 type future struct {
-	done, cancel bool
-	value        any
-	err          error
+	done, cancel, closed bool
+	value                any
+	err                  error
 }
 
 // result waits for an activity.
@@ -92,7 +93,7 @@ func (w *world) start(name string, o options, body activity) *future {
 	w.spawn("activity "+name, nil, func(p *proc) {
 		for try := 1; ; try++ {
 			host := w.place(p, f, o)
-			if f.cancel {
+			if f.cancel || f.closed {
 				f.done, f.err = true, permanent{errors.New("cancelled")}
 				return
 			}
@@ -125,7 +126,7 @@ func (w *world) place(p *proc, f *future, o options) *process {
 			within = scheduleToStart
 		}
 		until := w.now + within
-		p.await(func() bool { return f.cancel || o.on.reachesTemporal() || w.now > until })
+		p.await(func() bool { return f.cancel || f.closed || o.on.reachesTemporal() || w.now > until })
 		if !o.on.reachesTemporal() {
 			return nil
 		}
@@ -134,7 +135,7 @@ func (w *world) place(p *proc, f *future, o options) *process {
 	var host *process
 	p.await(func() bool {
 		host = w.workers[w.rng.IntN(len(w.workers))]
-		return f.cancel || host.reachesTemporal()
+		return f.cancel || f.closed || host.reachesTemporal()
 	})
 	return host
 }
@@ -164,11 +165,14 @@ func (w *world) supervise(p *proc, f *future, host *process, x *execution, o opt
 		if host.reachesTemporal() && host.crashes == life && w.now-seen <= heartbeat {
 			seen = w.now
 		}
-		return x.done || f.cancel || w.now > seen+heartbeat || !o.long && w.now > began+startToClose
+		return x.done || f.cancel || f.closed || w.now > seen+heartbeat || !o.long && w.now > began+startToClose
 	})
 	w.temporal.executions = without(w.temporal.executions, x)
 	switch {
 	case x.done:
+	case f.closed:
+		x.forgotten = true
+		x.err = permanent{errors.New("the workflow is closed")}
 	case f.cancel:
 		x.cancelled = true
 		x.forgotten = w.chance(50) // the workflow may be closed before the next heartbeat
@@ -241,6 +245,9 @@ func (w *world) terminateAttempt(nth int) bool {
 	r := open[nth%len(open)]
 	w.tracef("Attempt %d is terminated", r.n)
 	r.proc.dead = true
-	r.closed, r.closedAt = true, w.now
+	r.over, r.closed, r.terminated = true, true, true
+	for _, f := range r.activities {
+		f.closed = true
+	}
 	return true
 }

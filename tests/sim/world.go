@@ -163,6 +163,7 @@ func (w *world) tick() {
 			break
 		}
 	}
+	w.checkTimeliness()
 	if w.now%4 == 0 {
 		w.reap()
 	}
