@@ -175,8 +175,10 @@ type WatchInput struct {
 
 // Watched is why a watch ended: a node is lost, or the StreamJob is closed.
 type Watched struct {
-	Lost   job.NodeID `json:"lost,omitempty"`
-	Closed bool       `json:"closed,omitempty"`
+	Lost job.NodeID `json:"lost,omitempty"`
+	// Gone are all nodes that were not among the living then, Lost included.
+	Gone   []job.NodeID `json:"gone,omitempty"`
+	Closed bool         `json:"closed,omitempty"`
 }
 
 // SnapshotInput orders one node's share of a checkpoint.

@@ -3,6 +3,7 @@ package activities_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"fmt"
 	"strings"
 	"testing"
@@ -146,8 +147,8 @@ func TestWatchNodes(t *testing.T) {
 	b, bound, _, in := nodeBench(t)
 	watch := activities.WatchInput{Job: b.job, Attempt: in.Attempt, Nodes: []job.NodeID{"n1", "n2"}}
 	b.cluster.Kill("n2")
-	if w := must[activities.Watched](b, bound.WatchNodes, watch); w.Lost != "n2" || w.Closed {
-		t.Errorf("watched %+v, want n2 lost", w)
+	if w := must[activities.Watched](b, bound.WatchNodes, watch); w.Lost != "n2" || !slices.Equal(w.Gone, []job.NodeID{"n2"}) || w.Closed {
+		t.Errorf("watched %+v, want n2 lost and no other gone", w)
 	}
 	b.exec.closed = true
 	watch.Nodes = []job.NodeID{"n1"}

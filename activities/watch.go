@@ -3,7 +3,10 @@ package activities
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/weirstream/weir/dataplane/job"
 )
 
 // WatchAttempt is WatchNodes from whatever process is alive: when all nodes of an attempt die at once, those
@@ -31,7 +34,18 @@ func watchAttempt(ctx context.Context, members Members, x Executions, in WatchIn
 	case err != nil:
 		return Watched{}, classified(fmt.Errorf("watch nodes: %w", err))
 	}
-	return Watched{Lost: lost}, nil
+	return Watched{Lost: lost, Gone: gone(members, in.Nodes)}, nil
+}
+
+// gone are those of nodes that are not alive, as far as this process knows.
+func gone(members Members, nodes []job.NodeID) (out []job.NodeID) {
+	alive := members.Nodes()
+	for _, n := range nodes {
+		if !slices.ContainsFunc(alive, func(a job.NodeSlots) bool { return a.ID == n }) {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // awaitClosed returns true once the StreamJob is closed, false when ctx ends. While Temporal cannot be

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -70,6 +71,7 @@ type attempt struct {
 	ctx       workflow.Context // goes on after a cancellation
 	runs      []workflow.Future
 	lost      job.NodeID
+	gone      []job.NodeID // when it was lost; nobody waits for them
 	jobClosed bool
 	end       activities.Ending
 }
@@ -137,10 +139,7 @@ func (a *attempt) watch(ctx workflow.Context, i int) {
 			return
 		}
 		if err == nil {
-			if w.Lost != "" {
-				a.lost = w.Lost
-			}
-			a.jobClosed = a.jobClosed || w.Closed
+			a.watched(w)
 			return
 		}
 		if workflow.Sleep(ctx, rewatch) != nil {
@@ -157,8 +156,13 @@ func (a *attempt) watchAnywhere(ctx workflow.Context) {
 	if watchAttempt(ctx, in).Get(ctx, &w) != nil {
 		return // the attempt is ending
 	}
+	a.watched(w)
+}
+
+// watched notes why a watch has ended.
+func (a *attempt) watched(w activities.Watched) {
 	if w.Lost != "" {
-		a.lost = w.Lost
+		a.lost, a.gone = w.Lost, w.Gone
 	}
 	a.jobClosed = a.jobClosed || w.Closed
 }
@@ -190,16 +194,16 @@ func (a *attempt) stop() []workflow.Future {
 // settle waits until the nodes that are not known to be lost have stopped, or for a short time, and looks
 // again for the best report of what happened: the node that fails first is often heard of last.
 func (a *attempt) settle(stops []workflow.Future) {
-	var gone job.NodeID
+	gone := a.gone
 	if a.end.Kind == activities.TypePeerLost || a.end.Kind == activities.TypeNodeLeaving {
-		gone = a.end.Node
+		gone = append(gone, a.end.Node)
 	}
 	timer, cancel := workflow.WithCancel(a.ctx)
 	defer cancel()
 	late := workflow.NewTimerWithOptions(timer, stopWait, workflow.TimerOptions{Summary: "wait for the nodes to stop"})
 	_ = workflow.Await(a.ctx, func() bool {
 		for i, f := range stops {
-			if !f.IsReady() && a.in.Nodes[i] != gone {
+			if !f.IsReady() && !slices.Contains(gone, a.in.Nodes[i]) {
 				return late.IsReady()
 			}
 		}

@@ -20,6 +20,7 @@ func (s *script) attempt(bounded, gone bool) (end activities.Ending, told []stri
 	s.Helper()
 	s.env.OnSignalExternalWorkflow("default-test-namespace", testJob.Name+"-parent", "", anything, anything).
 		Return(func(_, _, _, signal string, arg any) error {
+			s.toldAt = s.env.Now()
 			switch v := arg.(type) {
 			case activities.AttemptEnded:
 				told = append(told, signal+" "+v.Outcome.Kind)
@@ -98,6 +99,35 @@ func TestAttemptLosesNode(t *testing.T) {
 			}
 			s.want("told", told, "attempt-ended PeerLost")
 		})
+	}
+}
+
+// Nodes that are gone, too, when one is lost are not waited for; others are for a while, though they do not answer.
+func TestAttemptWaitsForTheLivingOnly(t *testing.T) {
+	for _, c := range []struct {
+		gone []job.NodeID
+		wait time.Duration
+	}{{[]job.NodeID{"n1", "n2"}, 0}, {[]job.NodeID{"n2"}, 3 * time.Second}, {nil, 3 * time.Second}} {
+		s := newScript(t)
+		s.deaf = true
+		var lost time.Time
+		s.at(time.Minute, func() {
+			lost = s.env.Now()
+			s.complete("watch n3", activities.Watched{Lost: "n2", Gone: c.gone}, nil)
+		})
+		s.at(2*time.Minute, func() {
+			for _, n := range []string{"n1", "n2"} {
+				s.complete("stop "+n, nil, failureOf("Gone", "nobody polls"))
+			}
+		})
+		end, told := s.attempt(false, false)
+		if end.Kind != activities.TypePeerLost || end.Node != "n2" {
+			t.Errorf("gone %v: ended with %+v, want n2 lost", c.gone, end)
+		}
+		s.want("told", told, "attempt-ended PeerLost")
+		if got := s.toldAt.Sub(lost); got != c.wait {
+			t.Errorf("gone %v: told after %v, want %v", c.gone, got, c.wait)
+		}
 	}
 }
 

@@ -37,9 +37,11 @@ type script struct {
 	run     func(ctx context.Context, node string) error
 	watch   func(context.Context) (activities.Watched, error)
 	stopped func(node string)
+	deaf    bool // StopTasks is held open: no node answers
 	chk     func(workflow.Context, workflows.CheckpointInput) (workflows.CheckpointRecord, error)
 	planned activities.Planned
 
+	toldAt  time.Time // when an Attempt told its StreamJob something, on the workflow's clock
 	mu      sync.Mutex
 	calls   []string
 	pending map[string][]byte // task tokens of activities that are held open
@@ -210,6 +212,9 @@ func (f *fakeNode) StopTasks(ctx context.Context, in activities.TaskInput) error
 	f.s.note("stop %s", n)
 	if f.s.stopped != nil {
 		f.s.stopped(n)
+	}
+	if f.s.deaf {
+		return f.s.hold(ctx, "stop "+n)
 	}
 	return nil
 }

@@ -30,6 +30,9 @@ const (
 	// them to others.
 	pulse = 6 * time.Second
 	turn  = 4 * time.Second
+	// relay is how soon another process takes the watch over an attempt after the death of the one that had it, which
+	// may have been one of all nodes of the attempt: nothing else notices then.
+	relay = 4 * time.Second
 	// queued is how long work may wait for a node's worker: a Temporal client may back off ten seconds
 	// after an outage, a queue that nobody polls is a dead node.
 	queued = 30 * time.Second
@@ -159,7 +162,7 @@ func watchNodes(ctx workflow.Context, id job.NodeID, in activities.WatchInput) w
 func watchAttempt(ctx workflow.Context, in activities.WatchInput) workflow.Future {
 	ctx = onControl(ctx, fmt.Sprintf("any process watches attempt %d", in.Attempt), forever, insist())
 	o := workflow.GetActivityOptions(ctx)
-	o.HeartbeatTimeout = beat
+	o.HeartbeatTimeout = relay
 	ctx = workflow.WithActivityOptions(ctx, o)
 	return workflow.ExecuteActivity(ctx, control.WatchAttempt, in)
 }

@@ -160,6 +160,7 @@ func (r *killRig) measure(killed time.Time, before int64) {
 	if now := r.at(r.name); now <= before {
 		r.Fatalf("records flow in attempt %d, which ran before the kill", now)
 	}
+	r.Logf("flow again after %v", at.Sub(killed).Round(time.Millisecond))
 	r.took = append(r.took, at.Sub(killed))
 }
 
