@@ -3,8 +3,8 @@ package activities_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
