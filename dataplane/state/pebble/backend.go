@@ -268,14 +268,14 @@ func (b *Backend) Close() error {
 
 // failure is an error that may be set and read by any goroutine.
 type failure struct {
-	err     atomic.Pointer[error]
-	changed atomic.Pointer[chan struct{}]
+	err  atomic.Pointer[error]
+	told atomic.Pointer[chan error]
 }
 
 func (f *failure) set(err error) {
 	f.err.Store(&err)
-	if c := f.changed.Swap(nil); c != nil {
-		close(*c)
+	if c := f.told.Swap(nil); c != nil {
+		*c <- err
 	}
 }
 
@@ -288,10 +288,10 @@ func (f *failure) get() error {
 	return nil
 }
 
-// next returns a channel that is closed at the next error. One caller at a time.
-func (f *failure) next() <-chan struct{} {
-	c := make(chan struct{})
-	f.changed.Store(&c)
+// next returns a channel on which the next error comes, which may be gone again by then. One caller at a time.
+func (f *failure) next() <-chan error {
+	c := make(chan error, 1)
+	f.told.Store(&c)
 	return c
 }
 

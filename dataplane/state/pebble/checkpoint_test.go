@@ -39,6 +39,7 @@ type fixture struct {
 	table state.Table
 	store *statetest.Store
 	next  job.CheckpointID
+	keys  job.KeyGroupRange // of 8; all if zero
 }
 
 func openFixture(t *testing.T, fs vfs.FS, from ...checkpoint.OperatorState) *fixture {
@@ -51,7 +52,10 @@ func openFixture(t *testing.T, fs vfs.FS, from ...checkpoint.OperatorState) *fix
 func (x *fixture) open(fs vfs.FS, store *statetest.Store, from ...checkpoint.OperatorState) {
 	x.t.Helper()
 	var err error
-	x.b, err = openOn(fs, state.Config{Dir: filepath.Join(x.t.TempDir(), "state"), KeyRange: job.KeyGroupRange{To: 8}, MaxParallelism: 8, CacheBytes: 1 << 20})
+	if x.keys.To == 0 {
+		x.keys.To = 8
+	}
+	x.b, err = openOn(fs, state.Config{Dir: filepath.Join(x.t.TempDir(), "state"), KeyRange: x.keys, MaxParallelism: 8, CacheBytes: 1 << 20})
 	if err != nil {
 		x.t.Fatalf("open: %v", err)
 	}
@@ -71,12 +75,15 @@ func (x *fixture) open(fs vfs.FS, store *statetest.Store, from ...checkpoint.Ope
 	})
 }
 
-// set stores v under keys [from, to).
+// set stores v under those of the keys [from, to) that are in the backend's key groups.
 func (x *fixture) set(from, to int, v uint64) {
 	x.t.Helper()
 	var keys state.KeySet
 	for i := from; i < to; i++ {
 		k := fmt.Appendf(nil, "key-%06d", i)
+		if g := job.KeyGroupOf(batch.HashBytes(k), 8); g < x.keys.From || g >= x.keys.To {
+			continue
+		}
 		keys.Bytes = append(keys.Bytes, k...)
 		keys.Ends = append(keys.Ends, int32(len(keys.Bytes)))
 		keys.Hash = append(keys.Hash, batch.HashBytes(k))
@@ -175,6 +182,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("state after the failure: got %s, want %s", got, want)
 	}
 	disk.full.Store(false)
+	x.mended()
 	s, err := x.persist(x.endBatch)
 	if err != nil {
 		t.Fatalf("persist on the mended disk: %v", err)

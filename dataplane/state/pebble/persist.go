@@ -154,8 +154,8 @@ func (f *frozen) flush(ctx context.Context) error {
 	select {
 	case <-flushed:
 		return nil
-	case <-failed:
-		return errors.Join(errors.New("background work failed"), f.b.health.get())
+	case err := <-failed:
+		return fmt.Errorf("background work failed: %w", err)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
