@@ -61,10 +61,10 @@ steps:
     aggregate: {total: sum(amount), n: count(*)}
     ttl: none
     select: {n: n, all: total}
-  minutes: {from: transfers, key_by: [id], window: {tumble: 1m}, aggregate: {}}
+  minutes: {from: transfers, key_by: [id], window: {tumble: 1m}, aggregate: {}, uid: minutes_v1, parallelism: 3}
 sinks:
   out: {from: totals, kafka: {connection: main, topic: out, transaction_timeout: 14m}, format: json, key_format: json, upsert: [id, d]}
-  keyed: {from: minutes, kafka: {connection: main, topic: k, key: [id]}, format: json, delivery: at_least_once}
+  keyed: {from: minutes, kafka: {brokers: ["e:9092"], topic: k, key: [id]}, format: json, delivery: at_least_once, uid: keyed_v1, on_error: skip}
   files: {from: both, files: {path: /out}, format: json}
   dead: {from: transfers.errors, print: {}}
   rest: {from: [events, lines, logins], discard: {}, parallelism: 3}
