@@ -61,10 +61,11 @@
 //
 // # Commands
 //
-//	go test ./tests/sim                                  100 seeds, and the tests of the simulation itself
+//	go test ./tests/sim                                  100 seeds, and whether broken rules are noticed
 //	go test ./tests/sim -run Seeds -seeds 200            more of them, from -first on
 //	go test ./tests/sim -run Seeds -seed 17 -v           one seed, with its trace
 //	go test ./tests/sim -run Seeds -seed 17 -break no-fence -v   the same, with a rule broken
+//	go test ./tests/sim -run Seeds -seed 14 -break no-decision,no-claim -remembers -v   in the table: no-decision
 //	go test ./tests/sim -run Hunt -hunt -timeout 0       break every rule; print the table below
 //
 // # The rules, broken

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	seeds     = flag.Int("seeds", 100, "how many seeds to run")
+	seeds     = flag.Int("seeds", 0, "how many seeds to run; 0: 100, with -short 25")
 	first     = flag.Uint64("first", 1, "the first seed")
 	seed      = flag.Uint64("seed", 0, "run this seed alone; with -v its trace is shown")
 	breakRule = flag.String("break", "", "names of rules to break, separated by commas")
@@ -44,8 +44,16 @@ func TestSeeds(t *testing.T) {
 		}
 		return
 	}
+	n := *seeds
+	switch {
+	case n > 0:
+	case testing.Short():
+		n = 25
+	default:
+		n = 100
+	}
 	sums := map[string]int{}
-	for _, r := range runAll(*first, *seeds, cfg) {
+	for _, r := range runAll(*first, n, cfg) {
 		if r.Violation != nil {
 			t.Errorf("seed %d: %v; replay it with -seed %d -v", r.Seed, r.Violation, r.Seed)
 		}
@@ -83,6 +91,9 @@ func TestSameSeedSameRun(t *testing.T) {
 
 // Ensure that every point of the table is one that processes come by.
 func TestEveryPointIsReached(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 60 seeds")
+	}
 	reached := map[string]int{}
 	for _, r := range runAll(1, 60, Config{}) {
 		for l, n := range r.Points {
