@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -123,12 +124,21 @@ func (t *TLS) config() (*tls.Config, error) {
 	return conf, nil
 }
 
-// pemText returns s itself if it is PEM, else the content of the file of that name.
+// pemText returns s itself if it is PEM, else the content of the file of that name. Errors do not repeat s, which
+// may be a key that lacks its first line.
 func pemText(s string) ([]byte, error) {
 	if strings.Contains(s, "-----BEGIN ") {
 		return []byte(s), nil
 	}
-	return os.ReadFile(s)
+	text, err := os.ReadFile(s)
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("neither PEM text nor a file that can be read: %w", err)
+	}
+	return text, nil
 }
 
 func (s *SASL) mechanism() (sasl.Mechanism, error) {
