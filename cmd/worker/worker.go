@@ -65,7 +65,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		}
 		return err
 	}
-	tuneGC(ctx, func() bool { return len(p.node.Figures()) > 0 })
+	tuneGC(ctx, busy(p.node.Figures))
 	<-ctx.Done()
 	p.log.Info("leaving", "why", context.Cause(ctx))
 	return nil

@@ -9,11 +9,14 @@ import (
 	"github.com/weirstream/weir/cmd/proof"
 )
 
-var idleFor = flag.Duration("idle-for", time.Minute, "how long BenchmarkIdle looks")
+var (
+	idleFor      = flag.Duration("idle-for", time.Minute, "how long BenchmarkIdle looks")
+	idleInterval = flag.Duration("idle-interval", 10*time.Second, "interval of the checkpoints of its idle job")
+)
 
 // BenchmarkIdle is what a worker costs that has nothing to do: its share of a core and its resident memory, of the worker
 // that takes most, in a cluster of three. With "no-job" there is none; with "idle-job" the workers run the double charge
-// of cmd/proof with a checkpoint every ten seconds, and no record comes.
+// of cmd/proof with a checkpoint every -idle-interval, and no record comes.
 func BenchmarkIdle(b *testing.B) {
 	b.Run("no-job", func(b *testing.B) {
 		r := start(b, 3, 2)
@@ -23,14 +26,14 @@ func BenchmarkIdle(b *testing.B) {
 		r := start(b, 3, 2)
 		r.paymentTopics(6)
 		name := "payments_" + r.tag
-		r.startJob(name, string(proof.Spec(proof.SpecOptions{Parallelism: 6, Interval: 10 * time.Second})))
+		r.startJob(name, string(proof.Spec(proof.SpecOptions{Parallelism: 6, Interval: *idleInterval})))
 		r.idle(func() {
 			for _, w := range r.Workers {
 				if r.runs(w, name) == 0 {
 					b.Fatalf("worker %d runs no part of the job", w.Index)
 				}
 			}
-			if st := r.unbroken(name); st.Succeeded < int(idleFor.Seconds())/10 {
+			if st := r.unbroken(name); st.Succeeded < int(*idleFor / *idleInterval)*3/4 {
 				b.Fatalf("only %d checkpoints", st.Succeeded)
 			}
 		})
