@@ -205,6 +205,41 @@ func TestPlanJobRefusesMistakes(t *testing.T) {
 	}
 }
 
+// hugePlanner plans the largest job that a spec can describe.
+type hugePlanner struct{ activities.Planner }
+
+func (p hugePlanner) Plan(ctx context.Context, spec json.RawMessage) (activities.Plan, error) {
+	plan, err := p.Planner.Plan(ctx, spec)
+	for i := range 3000 {
+		plan.Graph.Vertices = append(plan.Graph.Vertices, job.Vertex{UID: fmt.Sprintf("vertex-%d", i), Parallelism: 4, Operators: []job.Operator{
+			{UID: fmt.Sprintf("vertex-%d", i), Kind: "window aggregate", Detail: strings.Repeat("d", 500), State: strings.Repeat("s", 200)},
+		}})
+		plan.Warnings = append(plan.Warnings, fmt.Sprintf("steps.s%d: ttl (warning): %s", i, strings.Repeat("w", 2000)))
+	}
+	plan.Summary = strings.Repeat("source, ", 5000)
+	return plan, err
+}
+
+// What a job carries through Temporal stays small, however large the job.
+func TestPlannedStaysSmall(t *testing.T) {
+	b := newBench(t)
+	b.control.Planner = hugePlanner{b.control.Planner}
+	p, err := b.plan(spec(), "run", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) > 128<<10 {
+		t.Errorf("%d bytes are planned, want at most 128 KiB", len(text))
+	}
+	if n := len(p.Warnings); n != 21 || !strings.Contains(p.Warnings[20], "2980 more") {
+		t.Errorf("%d warnings, the last %q; want 20 and the number of the others", n, p.Warnings[n-1])
+	}
+}
+
 // A retried PlanJob gives the same answer; another run of the same name has its own uid.
 func TestPlanJobIsIdempotent(t *testing.T) {
 	b := newBench(t)

@@ -31,7 +31,7 @@ func (c *Control) PlanJob(ctx context.Context, in PlanJobInput) (Planned, error)
 	p := Planned{
 		Job:     Job{Name: in.Name, Run: in.Run, Storage: plan.Options.Storage},
 		Options: plan.Options, Graph: forPeople(plan.Graph), Slots: plan.Graph.MaxVertexParallelism(),
-		Bounded: plan.Bounded, Summary: plan.Summary, Warnings: plan.Warnings, Start: start,
+		Bounded: plan.Bounded, Summary: Cut(plan.Summary), Warnings: fewWarnings(plan.Warnings), Start: start,
 	}
 	store, err := c.OpenStore(ctx, p.Job.Storage)
 	if err != nil {
@@ -213,6 +213,21 @@ func (c *Control) StartPosition(ctx context.Context, j Job) error {
 		return classified(fmt.Errorf("write start position of job %s: %w", j.Name, err))
 	}
 	return nil
+}
+
+// maxWarnings bounds the warnings that a StreamJob carries.
+const maxWarnings = 20
+
+// fewWarnings leaves out what is too much to pass through Temporal with every run.
+func fewWarnings(all []string) []string {
+	var out []string
+	for i, w := range all {
+		if i == maxWarnings {
+			return append(out, fmt.Sprintf("… and %d more warnings; weir job validate shows all", len(all)-i))
+		}
+		out = append(out, Cut(w))
+	}
+	return out
 }
 
 // maxGraph bounds the graph that a StreamJob carries for its queries.
