@@ -3,12 +3,16 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kfake"
+
 	"github.com/weirstream/weir/activities"
 	"github.com/weirstream/weir/dataplane/batch"
+	"github.com/weirstream/weir/dataplane/connector/kafka/kafkatest"
 	"github.com/weirstream/weir/dataplane/job"
 )
 
@@ -121,5 +125,24 @@ func TestConjunction(t *testing.T) {
 	c.shown = nil
 	if got, err := all.Select(nil, []int32{0, 2}, []int32{}); err != nil || got == nil || len(got) != 0 || c.shown != nil {
 		t.Errorf("got %v, %v, and the last was shown %v; want no row and nothing", got, err, c.shown)
+	}
+}
+
+// A transaction timeout above the broker's is said when the job starts, with both values and the setting, and not by a
+// producer some time later.
+func TestStartRefusesATimeoutAboveTheBrokers(t *testing.T) {
+	brokers := kafkatest.Fake(t, kfake.SeedTopics(1, "in", "out")).ListenAddrs()
+	spec := fmt.Sprintf(`{"name": "x",
+  "sources": {"in": {"kafka": {"brokers": [%[1]q], "topic": "in"}, "format": "json", "schema": {"id": "bigint"}}},
+  "sinks": {"out": {"from": "in", "kafka": {"brokers": [%[1]q], "topic": "out", "transaction_timeout": "1h"}, "format": "json"}}
+}`, brokers[0])
+	_, err := (&Engine{}).Start(t.Context(), []byte(spec))
+	if job.ClassOf(err) != job.Fatal {
+		t.Errorf("got %v, want a fatal error", err)
+	}
+	for _, part := range []string{"sink out", "1h0m0s", "transaction.max.timeout.ms", "900000"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%v does not say %q", err, part)
+		}
 	}
 }
