@@ -286,3 +286,21 @@ func (c *checkpointRun) abortPrepared() {
 		}
 	}
 }
+
+// overlap breaks a rule: it makes room for the next checkpoint though the one in flight is not decided, and takes up
+// an earlier one when that is.
+func (j *streamJob) overlap(over bool) {
+	if over || !j.w.broken(Overlap) {
+		return
+	}
+	if f := j.flight; f != nil && !f.done {
+		j.earlier, j.flight = append(j.earlier, f), nil
+		j.nextAt = j.w.now + j.w.between(3, j.w.cfg.interval())
+	}
+	for _, f := range j.earlier {
+		if f.done && j.flight == nil {
+			j.flight, j.earlier = f, without(j.earlier, f)
+			return
+		}
+	}
+}

@@ -87,6 +87,7 @@
 //	no-deadline + no-supersede          211  STUCK
 //	no-supersede + no-deadline          211  STUCK
 //	unconditional-put                     5  DECIDED TWICE
+//	overlap                              17  FILE
 //	no-abort-record                      14  FALSE ALARM
 //	no-obey + commit-by-message          60  FALSE ALARM
 //	no-decision + no-claim               14  FALSE ALARM

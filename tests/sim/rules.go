@@ -17,6 +17,7 @@ type Rule struct {
 // The names of the rules.
 const (
 	UnconditionalPut  = "unconditional-put"
+	Overlap           = "overlap"
 	NoAbortRecord     = "no-abort-record"
 	NoObey            = "no-obey"
 	NoDecision        = "no-decision"
@@ -78,6 +79,7 @@ var Rules = []Rule{
 	{Name: NoDeadline, Text: "when the deadline passes, the alignment is released", Needs: NoSupersede},
 	{Name: NoSupersede, Text: "a newer barrier ends an older alignment", Needs: NoDeadline},
 	{Name: UnconditionalPut, Text: "a decision is written only where none stands"},
+	{Name: Overlap, Text: "a checkpoint starts only when the one before is decided"},
 	{Name: NoAbortRecord, Text: "an abort is a record at the manifest's key"},
 	{Name: NoObey, Text: "on 412, read what stands there and obey it", Needs: CommitByMessage},
 	{Name: NoDecision, Text: "no attempt is planned before the checkpoint in flight is decided", Needs: NoClaim, Remembers: true},

@@ -34,6 +34,7 @@ type streamJob struct {
 	// ends are the attempts that are known to have ended.
 	ends      map[job.Attempt]bool
 	flight    *checkpointRun
+	earlier   []*checkpointRun // undecided ones before it, by a broken rule
 	retention *future
 	nextAt    int
 }
@@ -261,8 +262,9 @@ func (j *streamJob) watch(p *proc) error {
 			return errContinue
 		}
 		p.await(func() bool {
-			return over() || j.flight != nil && j.flight.done || j.flight == nil && (w.now >= j.nextAt || w.command() != "")
+			return over() || j.flight != nil && j.flight.done || (j.flight == nil || w.broken(Overlap)) && (w.now >= j.nextAt || w.command() != "")
 		})
+		j.overlap(over())
 		flying := j.flight != nil
 		final, end := j.land(p, over())
 		if w.broken(FinalRedeploy) {
