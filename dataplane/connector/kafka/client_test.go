@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,7 @@ func TestErrorsKeepSecrets(t *testing.T) {
 	must(t, err)
 	must(t, silent.Close())
 	sasl := func(mechanism string) *SASL { return &SASL{Mechanism: mechanism, User: "weir", Password: canary} }
+	hinted := []string{"a wrong password", "a wrong mechanism", "sasl where there is none"}
 	for name, conn := range map[string]ConnConfig{
 		"a key without its first line":  {Brokers: plain, TLS: &TLS{Cert: key, Key: key}},
 		"an authority that is no PEM":   {Brokers: plain, TLS: &TLS{CA: key}},
@@ -56,6 +58,9 @@ func TestErrorsKeepSecrets(t *testing.T) {
 				if err == nil {
 					t.Errorf("%s: no error: the test tests nothing", what)
 					continue
+				}
+				if slices.Contains(hinted, name) && !strings.Contains(err.Error(), "sasl") {
+					t.Errorf("%s: %v does not say where to look", what, err)
 				}
 				for _, secret := range []string{canary, key} {
 					for _, text := range []string{err.Error(), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", err)} {

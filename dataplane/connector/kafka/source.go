@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/weirstream/weir/dataplane/connector"
@@ -104,12 +105,15 @@ func (s *Source) Owner(id string, p int) int {
 
 // Resolve finds all partitions and turns the start (and, bounded, the end) into concrete offsets, for empty
 // partitions too.
-func (s *Source) Resolve(ctx context.Context) ([]connector.Split, error) {
-	cl, err := s.cfg.Conn.client()
-	if err != nil {
-		return nil, err
-	}
-	defer cl.Close()
+func (s *Source) Resolve(ctx context.Context) (splits []connector.Split, err error) {
+	err = s.cfg.Conn.with(ctx, func(ctx context.Context, cl *kgo.Client) (err error) {
+		splits, err = s.resolve(ctx, cl)
+		return err
+	})
+	return splits, err
+}
+
+func (s *Source) resolve(ctx context.Context, cl *kgo.Client) ([]connector.Split, error) {
 	meta, err := fetchMetadata(ctx, cl, s.cfg.Topic)
 	if err != nil {
 		return nil, err
