@@ -210,6 +210,8 @@ func (f *faults) wrap(h http.Handler) http.Handler {
 		if n.status == 0 { // the connection breaks
 			panic(http.ErrAbortHandler)
 		}
+		// A server that answers before it has read the body closes the connection, and the client may see only that.
+		_, _ = io.Copy(io.Discard, r.Body)
 		w.WriteHeader(n.status)
 		fmt.Fprintf(w, "<Error><Code>%s</Code><Message>injected</Message></Error>", n.code)
 	})
