@@ -108,12 +108,21 @@ func (s *Sink) producerOptions(f topicFacts) []kgo.Opt {
 		kgo.MaxBufferedBytes(s.cfg.BufferBytes),
 		kgo.MaxBufferedRecords(1 << 20),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.ProducerLinger(5 * time.Millisecond),
+		kgo.ProducerLinger(s.linger()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		// Records with a key go where Java's default partitioner puts them.
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
 		kgo.BrokerMaxWriteBytes(int32(max(100<<20, f.maxRecord+1<<20))),
 	}
+}
+
+// linger is how long a batch that is not full waits for more records. Of a transaction nobody reads anything before its
+// end; at least once, readers wait for it.
+func (s *Sink) linger() time.Duration {
+	if s.cfg.AtLeastOnce {
+		return time.Millisecond
+	}
+	return 5 * time.Millisecond
 }
 
 // txOptions are those of a client that holds one transaction.
