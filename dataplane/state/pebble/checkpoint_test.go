@@ -122,11 +122,11 @@ func (x *fixture) persist(between func()) (checkpoint.OperatorState, error) {
 		done <- result{s, err}
 	}()
 	for {
+		between() // at least once
 		select {
 		case r := <-done:
 			return r.s, r.err
 		default:
-			between()
 		}
 	}
 }

@@ -29,6 +29,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("FailureIsCarriedOver", func(t *testing.T) { testFailure(t, h) })
 	t.Run("DroppedBucketStaysGone", func(t *testing.T) { testDroppedBucket(t, h) })
 	t.Run("Unchanged", func(t *testing.T) { testUnchanged(t, h) })
+	t.Run("ChangedBehindTheCopy", func(t *testing.T) { testChangedBehindTheCopy(t, h) })
 	t.Run("Definitions", func(t *testing.T) { testDefinitions(t, h) })
 	t.Run("Damage", func(t *testing.T) { testDamage(t, h) })
 	t.Run("ForeignNames", func(t *testing.T) { testForeignNames(t, h) })
@@ -244,6 +245,26 @@ func testUnchanged(t *testing.T, h Harness) {
 	if second.Bytes > first.Bytes/20 {
 		t.Errorf("unchanged state: uploaded %d bytes (%v) after %d", second.Bytes, second.Uploaded, first.Bytes)
 	}
+	c.close()
+	c = open(t, h, store, 1, 16, states)
+	c.check(m)
+	c.close()
+}
+
+// A change to what has been copied for a checkpoint that is still in progress belongs to the next one, even if it
+// is the only change.
+func testChangedBehindTheCopy(t *testing.T, h Harness) {
+	store, m := NewStore(), newModel()
+	c := open(t, h, store, 1, 16, nil)
+	keys := manyKeys(2000)
+	c.batch(m.table, nil, keys, plus(1, "a"))
+	first := c.freeze(m)
+	for c.subs[0].Backend.(state.Pending).Pending() {
+		c.endBatch()
+	}
+	c.batch(m.table, nil, keys[:3], plus(1, "b"))
+	first.mustPersist()
+	states := c.freeze(m).mustPersist()
 	c.close()
 	c = open(t, h, store, 1, 16, states)
 	c.check(m)

@@ -100,6 +100,9 @@ func (t *Table) Len() int { return t.live }
 // Resolve implements state.Table.
 func (t *Table) Resolve(keys *state.KeySet, slots []state.Slot) error {
 	mark := t.set.epoch<<epochShift | dirtyBit
+	// Whoever resolves keys may write. The marks would not tell: copying a full set moves entries into the current
+	// epoch.
+	t.set.touched = t.set.touched || len(keys.Ends) > 0
 	t.misses = t.misses[:0]
 	from := int32(0)
 	for i, to := range keys.Ends {
@@ -246,7 +249,6 @@ func (t *Table) isFrozen(m uint64) bool {
 }
 
 func (t *Table) noteChange(s state.Slot) {
-	t.set.touched = true
 	if !t.set.incremental() {
 		return
 	}
