@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/weirstream/weir/dataplane/checkpoint"
 	"github.com/weirstream/weir/dataplane/failpoint"
 	"github.com/weirstream/weir/dataplane/job"
@@ -49,21 +51,31 @@ func (c *Control) CommitCheckpoint(ctx context.Context, in CommitInput) (Decisio
 	return decision(stands), nil
 }
 
+// partsAtOnce bounds the objects that one commit reads at the same time: there is a part for every node.
+const partsAtOnce = 16
+
 // manifest is a pure function of the parts and the attempt's plan, so that a retry writes the same bytes.
 func (c *Control) manifest(ctx context.Context, s snapshot.Store, in CommitInput) (checkpoint.Manifest, error) {
-	dep, err := readDeployment(ctx, s, in.Job.Ref(in.Attempt))
-	if err != nil {
+	var dep job.Deployment
+	parts := make([]checkpoint.Part, len(in.Acks))
+	g, reads := errgroup.WithContext(ctx)
+	g.SetLimit(partsAtOnce)
+	g.Go(func() (err error) {
+		dep, err = readDeployment(reads, s, in.Job.Ref(in.Attempt))
+		return err
+	})
+	for i, a := range in.Acks {
+		g.Go(func() (err error) {
+			parts[i], err = snapshot.ReadPart(reads, s, in.Job.Ref(in.Attempt), in.ID, a)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
 		return checkpoint.Manifest{}, err
 	}
 	prog, err := c.program(ctx, s, in.Job)
 	if err != nil {
 		return checkpoint.Manifest{}, err
-	}
-	parts := make([]checkpoint.Part, len(in.Acks))
-	for i, a := range in.Acks {
-		if parts[i], err = snapshot.ReadPart(ctx, s, in.Job.Ref(in.Attempt), in.ID, a); err != nil {
-			return checkpoint.Manifest{}, err
-		}
 	}
 	return checkpoint.BuildManifest(checkpoint.Commit{Deployment: dep, Graph: prog.Plan.Graph, ID: in.ID, Floor: in.Floor, Parts: parts})
 }

@@ -24,7 +24,12 @@ type Engine struct {
 	Log *slog.Logger
 	// TransactionPrefix begins every transactional id, for brokers with prefix ACLs; "weir" if empty.
 	TransactionPrefix string
+
+	committers committers
 }
+
+// Close closes what is kept open between calls. What is called meanwhile or later still works.
+func (e *Engine) Close() { e.committers.close() }
 
 // Parse reads and plans a spec. name is what the document is called in messages. The error is a
 // config.Problems.

@@ -116,21 +116,28 @@ func (e *Engine) checkSink(ctx context.Context, p *plan.Plan, s *plan.Sink) erro
 	return nil
 }
 
-// committer opens what ends the transactions of a sink.
-func (e *Engine) committer(j *config.Job, s *config.Sink) (connector.Committer, error) {
+// committer returns how to open what ends the transactions of a sink; the same key reaches the same system in the same
+// way.
+func (e *Engine) committer(j *config.Job, s *config.Sink) (key string, dial func() (connector.Committer, error), err error) {
 	if s.Kafka != nil {
 		conn, err := kafkaConn(j, s.Kafka.KafkaEndpoint)
 		if err != nil {
-			return nil, job.AsFatal(err)
+			return "", nil, job.AsFatal(err)
 		}
-		return kafka.NewCommitter(conn, e.TransactionPrefix)
+		return connectionKey(conn), func() (connector.Committer, error) {
+			c, err := kafka.NewCommitter(conn, e.TransactionPrefix)
+			if err != nil {
+				return nil, fmt.Errorf("sink %s: %w", s.Name, err)
+			}
+			return c, nil
+		}, nil
 	}
 	if s.Files != nil {
 		path, err := s.Files.Path.Resolve()
 		if err != nil {
-			return nil, job.AsFatal(err)
+			return "", nil, job.AsFatal(err)
 		}
-		return files.NewCommitter(path), nil
+		return "files " + path, func() (connector.Committer, error) { return files.NewCommitter(path), nil }, nil
 	}
-	return nil, job.AsFatal(errNoSink)
+	return "", nil, job.AsFatal(errNoSink)
 }

@@ -90,7 +90,7 @@ func (e *Engine) AbortOpen(ctx context.Context, spec json.RawMessage, t activiti
 // errNoSink says that a transaction's sink is not in the spec.
 var errNoSink = errors.New("the spec has no such sink with transactions")
 
-// withCommitter opens the committer of the sink called uid for one call.
+// withCommitter calls do with the committer of the sink called uid.
 func (e *Engine) withCommitter(spec json.RawMessage, uid string, do func(connector.Committer) error) error {
 	j, err := config.ParseJob("", spec)
 	if err != nil {
@@ -100,12 +100,11 @@ func (e *Engine) withCommitter(spec json.RawMessage, uid string, do func(connect
 		if j.Sinks[i].UID != uid {
 			continue
 		}
-		c, err := e.committer(j, &j.Sinks[i])
+		key, dial, err := e.committer(j, &j.Sinks[i])
 		if err != nil {
 			return fmt.Errorf("sink %s: %w", j.Sinks[i].Name, err)
 		}
-		defer c.Close()
-		return do(c)
+		return e.committers.with(key, dial, do)
 	}
 	return job.AsFatal(fmt.Errorf("sink %s: %w", uid, errNoSink))
 }

@@ -233,6 +233,9 @@ func (p *process) stop() error {
 		errs = append(errs, p.node.Leave(ctx))
 	}
 	stopAll(p.workers)
+	if p.engine != nil {
+		p.engine.Close()
+	}
 	if p.cluster != nil {
 		errs = append(errs, p.cluster.Leave(ctx))
 	}
