@@ -291,6 +291,27 @@ func TestReuseAfterRestore(t *testing.T) {
 	}
 }
 
+// However many checkpoints there were, the next one uploads about as much as the first.
+func TestManifestStaysSmall(t *testing.T) {
+	x := openFixture(t, vfs.Default)
+	largest := int64(0)
+	for n := range 200 {
+		x.set(n%10*100, n%10*100+100, uint64(n))
+		s, err := x.persist(x.endBatch)
+		if err != nil {
+			t.Fatalf("persist: %v", err)
+		}
+		for _, f := range s.Files {
+			if strings.HasPrefix(f.Local, "MANIFEST") {
+				largest = max(largest, f.Size)
+			}
+		}
+	}
+	if largest == 0 || largest > manifestBytes+1024 {
+		t.Errorf("the largest manifest of 200 checkpoints has %d bytes, want at most %d", largest, manifestBytes+1024)
+	}
+}
+
 // The bound holds while nothing is frozen, and a job whose state fits reads nothing from below.
 func TestBound(t *testing.T) {
 	x := openFixture(t, vfs.Default)

@@ -28,6 +28,11 @@ const tableBytes = 4 << 20
 // larger for it.
 const blockBytes = 4 << 10
 
+// manifestBytes is the size at which a database begins a new manifest, once enough has happened to make the old one worth
+// replacing. Every checkpoint copies the manifest record by record, with a buffer for each, and uploads it: with Pebble's
+// 128 MB a checkpoint of a job that has taken a thousand allocated a hundred times as much as its first.
+const manifestBytes = 16 << 10
+
 // options are those of the subtask's database. The block cache is an eighth of the working copy and a memtable
 // a sixteenth, within limits: what is hot is in the working copy. Pebble takes the memtables out of the size
 // of its cache, so they are added to it: a cache smaller than the memtables would hold nothing, not even the
@@ -44,6 +49,7 @@ func options(fs vfs.FS, cacheBytes int64, failed func(error), works func()) *peb
 		MemTableStopWritesThreshold: memTables,
 		L0CompactionThreshold:       4,
 		MaxOpenFiles:                256,
+		MaxManifestFileSize:         manifestBytes,
 		EventListener: &pebble.EventListener{
 			BackgroundError: failed,
 			DataCorruption:  func(i pebble.DataCorruptionInfo) { failed(fmt.Errorf("%s", i)) },
