@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
+	"slices"
 
 	"github.com/weirstream/weir/dataplane/job"
 	"github.com/weirstream/weir/dataplane/state"
@@ -12,12 +14,15 @@ import (
 // Keys and values outlive versions of the program: they lie in snapshots.
 //
 //	key     key group (2 bytes, big endian) · state id (4) · [bucket (8, order-preserving)] · key bytes
-//	value   version (1 byte) · fixed words (8 bytes each, little endian) · per field: length (uvarint) · bytes
+//	value   version (1 byte) · lengths of the words (4 bits each) · words · per field: length (uvarint) · bytes
 //
+// A word is stored as an integer with its sign in the lowest bit, in as many bytes as it needs (0 to 8, little endian):
+// counts and sums, of which most states consist, need few. In version 1 every word has its 8 bytes and there are no lengths.
 // The state id is the lower half of the hash of the state's name, so that it is the same in every subtask
 // and attempt.
 const (
-	valueVersion = 1
+	valueVersion = 2
+	plainVersion = 1 // still read
 	// HeaderBytes is the length of a key's prefix of key group and state id.
 	HeaderBytes = 2 + 4
 	// BucketBytes is the length of the bucket in the keys of time-bucketed state.
@@ -71,20 +76,9 @@ func (t *Table) appendUserKey(dst []byte, e []uint64) []byte {
 	return dst[:at+n]
 }
 
-func (t *Table) valueLen(e []uint64) int {
-	n := 1 + 8*t.layout.Words
-	for i := range t.layout.Vars {
-		l := ref(e[header+i]).len()
-		n += uvarintLen(uint64(l)) + l
-	}
-	return n
-}
-
 func (t *Table) appendValue(dst []byte, e []uint64) []byte {
 	dst = append(dst, valueVersion)
-	for _, w := range e[header+t.layout.Vars:] {
-		dst = binary.LittleEndian.AppendUint64(dst, w)
-	}
+	dst = appendWords(dst, e[header+t.layout.Vars:])
 	for i := range t.layout.Vars {
 		r := ref(e[header+i])
 		dst = binary.AppendUvarint(dst, uint64(r.len()))
@@ -93,18 +87,41 @@ func (t *Table) appendValue(dst []byte, e []uint64) []byte {
 	return dst
 }
 
+// appendWords appends the lengths of the words, the even one of two in the lower half of a byte, and their bytes.
+func appendWords(dst []byte, words []uint64) []byte {
+	at, n := len(dst), (len(words)+1)/2
+	most := n + 8*len(words)
+	dst = slices.Grow(dst, most)[:at+most]
+	out := dst[at:]
+	clear(out[:n])
+	for i, w := range words {
+		w = w<<1 ^ uint64(int64(w)>>63)
+		size := (bits.Len64(w) + 7) / 8
+		out[i/2] |= byte(size) << (i & 1 * 4)
+		binary.LittleEndian.PutUint64(out[n:], w)
+		n += size
+	}
+	return dst[:at+n]
+}
+
 // decodeValue fills a fresh entry.
 func (t *Table) decodeValue(e []uint64, v []byte) error {
-	if len(v) < 1+8*t.layout.Words {
-		return fmt.Errorf("value of %d bytes, %d words: %w", len(v), t.layout.Words, errCutOff)
+	if len(v) == 0 {
+		return fmt.Errorf("value: %w", errCutOff)
 	}
-	if v[0] != valueVersion {
-		return fmt.Errorf("value of version %d, this program reads version %d", v[0], valueVersion)
-	}
-	v = v[1:]
+	version, v := v[0], v[1:]
 	words := e[header+t.layout.Vars:]
-	for i := range words {
-		words[i], v = binary.LittleEndian.Uint64(v), v[8:]
+	var err error
+	switch version {
+	case valueVersion:
+		v, err = decodeWords(words, v)
+	case plainVersion:
+		v, err = decodePlainWords(words, v)
+	default:
+		return fmt.Errorf("value of version %d, this program reads up to version %d", version, valueVersion)
+	}
+	if err != nil {
+		return err
 	}
 	for i := range t.layout.Vars {
 		n, w := binary.Uvarint(v)
@@ -120,13 +137,39 @@ func (t *Table) decodeValue(e []uint64, v []byte) error {
 	return nil
 }
 
-func uvarintLen(v uint64) int {
-	n := 1
-	for v >= 0x80 {
-		v >>= 7
-		n++
+// decodeWords reverses appendWords and returns what follows.
+func decodeWords(words []uint64, v []byte) (rest []byte, err error) {
+	n := (len(words) + 1) / 2
+	if len(v) < n {
+		return nil, fmt.Errorf("lengths of %d words in %d bytes: %w", len(words), len(v), errCutOff)
 	}
-	return n
+	sizes, v := v[:n], v[n:]
+	for i := range words {
+		size := int(sizes[i/2] >> (i & 1 * 4) & 15)
+		if size > min(8, len(v)) {
+			return nil, fmt.Errorf("word %d of %d bytes, %d are left: %w", i, size, len(v), errCutOff)
+		}
+		var w uint64
+		if len(v) >= 8 {
+			w = binary.LittleEndian.Uint64(v) & (1<<(8*size) - 1)
+		} else {
+			for at, b := range v[:size] {
+				w |= uint64(b) << (8 * at)
+			}
+		}
+		words[i], v = w>>1^-(w&1), v[size:]
+	}
+	return v, nil
+}
+
+func decodePlainWords(words []uint64, v []byte) (rest []byte, err error) {
+	if len(v) < 8*len(words) {
+		return nil, fmt.Errorf("%d words in %d bytes: %w", len(words), len(v), errCutOff)
+	}
+	for i := range words {
+		words[i], v = binary.LittleEndian.Uint64(v), v[8:]
+	}
+	return v, nil
 }
 
 // Op is what a record of a chunk does.

@@ -135,8 +135,8 @@ func (t *Table) copyOut(e []uint64) {
 		t.flushed.add(job.KeyGroup(e[0] >> 16))
 	}
 	if op == OpSet {
-		s.chunk = binary.AppendUvarint(s.chunk, uint64(t.valueLen(e)))
-		s.chunk = t.appendValue(s.chunk, e)
+		t.value = t.appendValue(t.value[:0], e)
+		s.chunk = appendBytes(s.chunk, t.value)
 	} else {
 		s.chunk = append(s.chunk, 0)
 	}

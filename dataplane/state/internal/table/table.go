@@ -59,7 +59,8 @@ type Table struct {
 	compact uint32 // next slot to move + 1; 0 when no compaction runs
 
 	misses []int32
-	key    []byte
+	key    []byte // scratch, as is value
+	value  []byte
 }
 
 var _ state.Table = (*Table)(nil)

@@ -3,6 +3,8 @@ package table
 import (
 	"bytes"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -278,8 +280,38 @@ func FuzzNext(f *testing.F) {
 	})
 }
 
+// What lies in snapshots is read for ever.
+func TestStoredValues(t *testing.T) {
+	s := NewSet(state.Config{KeyRange: job.KeyGroupRange{To: 1}, MaxParallelism: 1}, nil)
+	tb := newTable(s, state.Layout{Words: 5, Vars: 1}, nil)
+	e := tb.entry(tb.create(1, 0, []byte("k")))
+	minus := int64(-2)
+	words := []uint64{0, 1, uint64(minus), math.Float64bits(1.5), 300}
+	plain := "\x01" + strings.Repeat("\x00", 8) + "\x01\x00\x00\x00\x00\x00\x00\x00" + "\xfe\xff\xff\xff\xff\xff\xff\xff" +
+		"\x00\x00\x00\x00\x00\x00\xf8\x3f" + "\x2c\x01\x00\x00\x00\x00\x00\x00" + "\x02ab"
+	packed := "\x02" + "\x10\x81\x02" + "\x02" + "\x03" + "\x00\x00\x00\x00\x00\x00\xf0\x7f" + "\x58\x02" + "\x02ab"
+	for name, v := range map[string]string{"plain": plain, "packed": packed} {
+		if err := tb.decodeValue(e, []byte(v)); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := e[header+1:]; !slices.Equal(got, words) {
+			t.Errorf("%s: words: got %x, want %x", name, got, words)
+		}
+		if got := tb.appendValue(nil, e); string(got) != packed {
+			t.Errorf("%s: stored again as %q, want %q", name, got, packed)
+		}
+	}
+	for n := range packed {
+		if err := tb.decodeValue(e, []byte(packed[:n])); err == nil {
+			t.Errorf("%d bytes of %d are taken for a value", n, len(packed))
+		}
+	}
+}
+
 func FuzzDecodeValue(f *testing.F) {
 	f.Add([]byte("\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01a\x02bc"))
+	f.Add([]byte("\x02\x08\x01\x02\x03\x04\x05\x06\x07\x80\x01a\x02bc"))
+	f.Add([]byte("\x02\x01\x01\x01a\x02bc"))
 	f.Fuzz(func(t *testing.T, v []byte) {
 		s := NewSet(state.Config{KeyRange: job.KeyGroupRange{To: 1}, MaxParallelism: 1}, nil)
 		tb := newTable(s, state.Layout{Words: 1, Vars: 2}, nil)
@@ -287,12 +319,12 @@ func FuzzDecodeValue(f *testing.F) {
 		if err := tb.decodeValue(e, v); err != nil {
 			return
 		}
-		back := tb.appendValue(nil, e)
-		if len(back) != tb.valueLen(e) {
-			t.Errorf("length: got %d, want %d", tb.valueLen(e), len(back))
-		}
-		if err := tb.decodeValue(e, back); err != nil {
+		word, a, b := e[header+2], string(tb.Var(0, 0)), string(tb.Var(0, 1))
+		if err := tb.decodeValue(e, tb.appendValue(nil, e)); err != nil {
 			t.Errorf("decode what was encoded: %v", err)
+		}
+		if e[header+2] != word || string(tb.Var(0, 0)) != a || string(tb.Var(0, 1)) != b {
+			t.Errorf("got %x, %q, %q back, want %x, %q, %q", e[header+2], tb.Var(0, 0), tb.Var(0, 1), word, a, b)
 		}
 	})
 }
