@@ -53,8 +53,9 @@ type Backend struct {
 	known     map[string]checkpoint.File
 	described bool
 	last      linked
-	// writes counts the batches that reached the database.
-	writes atomic.Int64
+	// writes counts the batches and runs that reached the database; unflushed says that a memtable may have some.
+	writes    atomic.Int64
+	unflushed atomic.Bool
 }
 
 // linked is the hard-link checkpoint whose files the newest Persist has uploaded, or Restore has downloaded. It is
@@ -95,10 +96,13 @@ func openOn(fs vfs.FS, cfg state.Config) (*Backend, error) {
 	return b, nil
 }
 
+// files is the file system of the database and of what is to become part of it.
+func (b *Backend) files() vfs.FS { return volatile{b.fs} }
+
 func (b *Backend) dir() string { return filepath.Join(b.cfg.Dir, "db") }
 
 func (b *Backend) openDB() (err error) {
-	b.db, err = pebble.Open(b.dir(), options(b.fs, b.limit, b.health.set, b.health.clear))
+	b.db, err = pebble.Open(b.dir(), options(b.files(), b.limit, b.health.set, b.health.clear))
 	if err != nil {
 		b.db = nil
 		return fmt.Errorf("open database: %w", err)
@@ -185,14 +189,23 @@ func (b *Backend) apply(chunk []byte) error {
 	defer w.Close()
 	err := addRecords(w, chunk)
 	if err == nil {
-		err = w.Commit(pebble.NoSync)
+		err = b.commit(w)
 	}
 	if err != nil {
 		q.PutBack(chunk)
+		return err
+	}
+	q.Recycle(chunk)
+	return nil
+}
+
+// commit brings a batch into the memtable.
+func (b *Backend) commit(w *pebble.Batch) error {
+	if err := w.Commit(pebble.NoSync); err != nil {
 		return fmt.Errorf("write into the database: %w", err)
 	}
 	b.writes.Add(1)
-	q.Recycle(chunk)
+	b.unflushed.Store(true)
 	return nil
 }
 
@@ -223,16 +236,20 @@ func (b *Backend) describe() error {
 	if b.described {
 		return nil
 	}
+	w := b.db.NewBatch()
+	defer w.Close()
 	for id, d := range b.set.Definitions() {
 		body, err := json.Marshal(d)
 		if err != nil {
 			return fmt.Errorf("describe state %q: %w", d.Name, err)
 		}
-		if err := b.db.Set(table.AppendHeader(nil, metaGroup, id), body, pebble.NoSync); err != nil {
+		if err := w.Set(table.AppendHeader(nil, metaGroup, id), body, nil); err != nil {
 			return fmt.Errorf("describe state %q: %w", d.Name, err)
 		}
 	}
-	b.writes.Add(1)
+	if err := b.commit(w); err != nil {
+		return fmt.Errorf("describe states: %w", err)
+	}
 	b.described = true
 	return nil
 }

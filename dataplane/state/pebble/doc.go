@@ -6,7 +6,7 @@
 // Keys and values are those of internal/table:
 //
 //	key     key group (2 bytes, big endian) · state id (4) · [bucket (8, order-preserving)] · key bytes
-//	value   version (1 byte) · fixed words (8 bytes each, little endian) · per field: length (uvarint) · bytes
+//	value   version (1 byte) · lengths of the words (4 bits each) · words · per field: length (uvarint) · bytes
 //
 // Key group 0xffff holds the definitions of the states, by id, as JSON. The database has no write-ahead log
 // and is never synced: nothing survives a process but what is in the checkpoint's store, and a new attempt
@@ -24,7 +24,9 @@
 //
 // # Checkpoint
 //
-// Persist applies the frozen content, flushes, and makes a hard-link checkpoint, whose files are uploaded
-// unless the store may still name the same file of an earlier checkpoint. Restoring the same key groups opens
-// the files as they are; otherwise the own key groups of every overlapping source are copied.
+// Persist sorts the frozen content, in runs of 64 MiB at most, writes it into tables, which the database takes as they are
+// (no memtable sees it), and makes a hard-link checkpoint. Its files are uploaded unless the store may still name the same
+// file of an earlier checkpoint. A run is a layer: compactions merge what four of them have of the same keys.
+// Restoring the same key groups opens the files as they are; otherwise the own key groups of every overlapping source
+// are copied.
 package pebble

@@ -94,6 +94,9 @@ func TestEveryRefusedStep(t *testing.T) {
 		if left, err := filepath.Glob(filepath.Join(x.b.cfg.Dir, "chk-*")); err != nil || len(left) != 1 {
 			t.Errorf("step %d: directories %q, want only the newest checkpoint's", n, left)
 		}
+		if left, err := filepath.Glob(filepath.Join(x.b.cfg.Dir, "new-*")); err != nil || len(left) > 0 {
+			t.Errorf("step %d: tables %q are left, want none", n, left)
+		}
 		x.set(3500, 4500, 3)
 		want := map[uint64]int{1: 1000, 2: 2500, 3: 1000}
 		if got := x.count(); !maps.Equal(got, want) {

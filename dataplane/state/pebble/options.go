@@ -28,6 +28,10 @@ const tableBytes = 4 << 20
 // larger for it.
 const blockBytes = 4 << 10
 
+// runs is how many layers of tables lie on each other, a checkpoint's or a flushed memtable's each, before a compaction
+// merges them. Pebble counts every one twice.
+const runs = 4
+
 // manifestBytes is the size at which a database begins a new manifest, once enough has happened to make the old one worth
 // replacing. Every checkpoint copies the manifest record by record, with a buffer for each, and uploads it: with Pebble's
 // 128 MB a checkpoint of a job that has taken a thousand allocated a hundred times as much as its first.
@@ -40,14 +44,15 @@ const manifestBytes = 16 << 10
 func options(fs vfs.FS, cacheBytes int64, failed func(error), works func()) *pebble.Options {
 	memTable := min(max(cacheBytes/16, minMemTable), maxMemTable)
 	o := &pebble.Options{
-		FS:                          volatile{fs},
+		FS:                          fs,
 		Logger:                      logger{},
 		DisableWAL:                  true,
 		FormatMajorVersion:          formatVersion,
 		CacheSize:                   min(max(cacheBytes/8, minCache), maxCache) + memTables*memTable,
 		MemTableSize:                uint64(memTable),
 		MemTableStopWritesThreshold: memTables,
-		L0CompactionThreshold:       4,
+		L0CompactionThreshold:       2 * runs,
+		L0StopWritesThreshold:       6 * runs,
 		MaxOpenFiles:                256,
 		MaxManifestFileSize:         manifestBytes,
 		EventListener: &pebble.EventListener{
@@ -60,6 +65,8 @@ func options(fs vfs.FS, cacheBytes int64, failed func(error), works func()) *peb
 			},
 		},
 	}
+	// What is ingested is newer than any memtable; without a log it cannot wait in their queue.
+	o.Experimental.DisableIngestAsFlushable = func() bool { return true }
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })
 	for i := range o.Levels {
 		o.TargetFileSizes[i] = tableBytes

@@ -126,26 +126,12 @@ func (b *Backend) knownFile(local string) *checkpoint.File {
 	return nil
 }
 
-// applyAll writes the frozen content into the database as it comes.
-func (f *frozen) applyAll(ctx context.Context) error {
-	for {
-		chunk, ok, err := f.b.set.Queue().Next(ctx)
-		if err != nil {
-			return fmt.Errorf("wait for the frozen content: %w", err)
-		}
-		if !ok {
-			f.b.set.Applied(f.epoch)
-			return nil
-		}
-		if err := f.b.apply(chunk); err != nil {
-			return err
-		}
-	}
-}
-
 // flush waits until no content is in memtables. Pebble tries a failed flush again and again; the checkpoint
 // is declined at the first failure, a later one may find the disk mended.
 func (f *frozen) flush(ctx context.Context) error {
+	if !f.b.unflushed.Load() {
+		return nil
+	}
 	failed := f.b.health.next()
 	flushed, err := f.b.db.AsyncFlush()
 	if err != nil {
@@ -153,6 +139,7 @@ func (f *frozen) flush(ctx context.Context) error {
 	}
 	select {
 	case <-flushed:
+		f.b.unflushed.Store(false)
 		return nil
 	case err := <-failed:
 		return fmt.Errorf("background work failed: %w", err)

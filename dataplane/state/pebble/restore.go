@@ -18,9 +18,6 @@ import (
 	"github.com/weirstream/weir/dataplane/state/internal/table"
 )
 
-// copyBytes is the size of the batches in which a source is copied.
-const copyBytes = 1 << 20
-
 // Restore implements state.Restorer.
 func (b *Backend) Restore(ctx context.Context, from []checkpoint.OperatorState, down state.Downloader) error {
 	if err := b.restore(ctx, from, down); err != nil {
@@ -171,28 +168,24 @@ func (b *Backend) copySource(ctx context.Context, i int, s checkpoint.OperatorSt
 	return nil
 }
 
-func (b *Backend) copyGroups(ctx context.Context, db *pebble.DB, own job.KeyGroupRange) error {
-	w := b.db.NewBatchWithSize(copyBytes + copyBytes/8)
-	defer func() { _ = w.Close() }()
-	err := scan(db, groupStart(own.From), groupStart(own.To), func(it *pebble.Iterator) error {
+func (b *Backend) copyGroups(ctx context.Context, db *pebble.DB, own job.KeyGroupRange) (err error) {
+	t := b.newTables()
+	defer func() { err = errors.Join(err, t.abandon()) }()
+	n := 0
+	err = scan(db, groupStart(own.From), groupStart(own.To), func(it *pebble.Iterator) error {
+		if n++; n%4096 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		v, err := it.ValueAndErr()
 		if err != nil {
 			return err
 		}
-		if err := w.Set(it.Key(), v, nil); err != nil || w.Len() < copyBytes {
-			return err
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		err = w.Commit(pebble.NoSync)
-		w.Reset()
-		return err
+		return t.set(it.Key(), v)
 	})
 	if err != nil {
 		return err
 	}
-	return w.Commit(pebble.NoSync)
+	return t.ingest(ctx)
 }
 
 // checkDefinitions compares the states of db with the open ones and returns their number.
