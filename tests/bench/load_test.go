@@ -29,7 +29,7 @@ func (r *rig) startLoad(l *load) {
 	r.Helper()
 	l.r = r
 	cl, err := kgo.NewClient(
-		kgo.SeedBrokers(r.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(time.Millisecond),
+		kgo.SeedBrokers(r.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(10*time.Millisecond),
 		kgo.DefaultProduceTopic(l.topic), kgo.MaxBufferedRecords(100_000), kgo.ProducerBatchCompression(kgo.NoCompression()),
 	)
 	if err != nil {

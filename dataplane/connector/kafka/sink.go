@@ -73,7 +73,7 @@ func (s *Sink) Open(ctx context.Context, cfg connector.WriterConfig) (connector.
 	}
 	w := newWriter(s.cfg, cfg, facts)
 	if s.cfg.AtLeastOnce {
-		w.plain, err = s.cfg.Conn.client(s.producerOptions(facts)...)
+		w.plain, err = s.cfg.Conn.client(s.plainOptions(facts)...)
 	} else {
 		w.txs, err = s.openTransactions(ctx, w.ctx, facts, cfg)
 	}
@@ -108,7 +108,7 @@ func (s *Sink) producerOptions(f topicFacts) []kgo.Opt {
 		kgo.MaxBufferedBytes(s.cfg.BufferBytes),
 		kgo.MaxBufferedRecords(1 << 20),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.ProducerLinger(s.linger()),
+		kgo.ProducerLinger(5 * time.Millisecond), // nobody reads a transaction before its end
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		// Records with a key go where Java's default partitioner puts them.
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
@@ -116,13 +116,10 @@ func (s *Sink) producerOptions(f topicFacts) []kgo.Opt {
 	}
 }
 
-// linger is how long a batch that is not full waits for more records. Of a transaction nobody reads anything before its
-// end; at least once, readers wait for it.
-func (s *Sink) linger() time.Duration {
-	if s.cfg.AtLeastOnce {
-		return time.Millisecond
-	}
-	return 5 * time.Millisecond
+// plainOptions are those of a client at least once. Readers wait for its records, so none waits for others to keep it
+// company: those that come while the broker is still at the ones before go together, as many as it takes to keep up.
+func (s *Sink) plainOptions(f topicFacts) []kgo.Opt {
+	return append(s.producerOptions(f), kgo.ProducerLinger(0), kgo.MaxProduceRequestsInflightPerBroker(1))
 }
 
 // txOptions are those of a client that holds one transaction.
