@@ -74,6 +74,9 @@ func NewPredicate(p *Program) (*Predicate, error) {
 	return &Predicate{p}, nil
 }
 
+// Typed is the condition.
+func (q *Predicate) Typed() *Typed { return q.p.typed }
+
 // Select implements batch.Predicate. The result is never nil, so that "none" is not taken for "all".
 func (q *Predicate) Select(b *batch.Batch, sel, dst []int32) ([]int32, error) {
 	m := &q.p.m

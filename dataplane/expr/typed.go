@@ -120,6 +120,13 @@ func (t *Typed) UsesEventTime() bool {
 	return uses
 }
 
+// Same reports whether two expressions over the same schema are written alike, so that they have the same value in every
+// row. It may miss that two are; what they say of a failure is their own.
+func (t *Typed) Same(u *Typed) bool {
+	return t.op == u.op && t.typ == u.typ && t.index == u.index && t.value == u.value && t.cmp == u.cmp && t.fn == u.fn &&
+		slices.Equal(t.set, u.set) && slices.EqualFunc(t.args, u.args, (*Typed).Same)
+}
+
 func (t *Typed) walk(visit func(*Typed)) {
 	visit(t)
 	for _, a := range t.args {

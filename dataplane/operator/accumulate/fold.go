@@ -46,7 +46,7 @@ func (s *Set) Fold(g *Groups, e *Entries) {
 	for i := range s.accs {
 		a := &s.accs[i]
 		switch {
-		case a.kind == countRows:
+		case a.kind == countRows || a.shared:
 		case !a.partial:
 			a.fold(e, g.Rows, g.Ends)
 		case len(a.rows) == 0:

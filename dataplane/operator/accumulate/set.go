@@ -46,6 +46,8 @@ type accumulator struct {
 	word int // first word
 	vars int // variable field
 	arg  batch.Type
+	// shared: an earlier sum or average of the same has these words and fills them.
+	shared bool
 
 	col *batch.Column
 	// rows are the rows that count, if partial; else all of the batch's are.
@@ -78,6 +80,10 @@ func New(calls []Call) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
+		if first := s.sumLike(a, i); first != nil {
+			a.word, a.shared = first.word, true
+			continue
+		}
 		a.word = s.layout.Words
 		s.layout.Words += words
 		if a.kind == extremeText {
@@ -86,6 +92,21 @@ func New(calls []Call) (*Set, error) {
 		}
 	}
 	return s, nil
+}
+
+// sumLike returns the one of the first n calls that adds up the same values as a, or nil.
+func (s *Set) sumLike(a *accumulator, n int) *accumulator {
+	if a.kind != sumInt && a.kind != sumFloat && a.kind != sumDecimal {
+		return nil
+	}
+	for i := range s.accs[:n] {
+		b := &s.accs[i]
+		sameFilter := a.Filter == nil && b.Filter == nil || a.Filter != nil && b.Filter != nil && a.Filter.Typed().Same(b.Filter.Typed())
+		if a.kind == b.kind && sameFilter && a.Arg.Typed().Same(b.Arg.Typed()) {
+			return b
+		}
+	}
+	return nil
 }
 
 // classify sets the kind and returns the number of words.
@@ -143,6 +164,9 @@ func (s *Set) Prepare(b *batch.Batch, rows []int32) error {
 
 func (a *accumulator) prepare(b *batch.Batch, rows []int32) (err error) {
 	a.partial, a.col = false, nil
+	if a.shared {
+		return nil
+	}
 	if a.Filter != nil {
 		if a.rows, err = a.Filter.Select(b, rows, a.rows[:0]); err != nil {
 			return err

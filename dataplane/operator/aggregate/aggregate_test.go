@@ -91,6 +91,16 @@ func TestNullsAndFilters(t *testing.T) {
 	want(t, r, `+U 4 2 11 5 4 7 7 1 "x" 1.505000 @4`)
 }
 
+// Sums and averages of the same values are kept once: of the same, not of what looks like it.
+func TestSharedSums(t *testing.T) {
+	r := start(t, "sum(v) filter (where v > 5)", "avg(v) filter (where v > 5)", "sum(v) filter (where v > 4)", "sum(v + 1) filter (where v > 5)",
+		"avg(v)", "sum(v)", "avg(f)", "sum(f)", "avg(d)", "sum(d)")
+	r.Must(operatortest.Batch(t, in, batch.NoWatermark, at(1, "a", 5, 0.5, "1.00", "x", true, 0), at(2, "a", 6, 2.5, "2.00", "x", true, 0)))
+	want(t, r, `+I 6 6 11 7 5 11 1.5 3 1.500000 3.00 @2`)
+	r.Must(operatortest.Batch(t, in, batch.NoWatermark, at(3, "a", 9, 3.0, "0.03", "x", true, 0)))
+	want(t, r, `+U 15 7 20 17 6 20 2 6 1.010000 3.03 @3`)
+}
+
 // The filter decides before the argument is computed.
 func TestFilterGuardsTheArgument(t *testing.T) {
 	r := start(t, "sum(100 / v) filter (where v <> 0)")
