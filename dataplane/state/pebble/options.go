@@ -28,6 +28,10 @@ const tableBytes = 4 << 20
 // larger for it.
 const blockBytes = 4 << 10
 
+// indexBytes is more than a table's index of its blocks takes, so that it is one block: with parts of blockBytes every
+// look-up would go through one of them more.
+const indexBytes = 256 << 10
+
 // runs is how many layers of tables lie on each other, a checkpoint's or a flushed memtable's each, before a compaction
 // merges them. Pebble counts every one twice.
 const runs = 4
@@ -72,6 +76,7 @@ func options(fs vfs.FS, cacheBytes int64, failed func(error), works func()) *peb
 		o.TargetFileSizes[i] = tableBytes
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 		o.Levels[i].BlockSize = blockBytes
+		o.Levels[i].IndexBlockSize = indexBytes
 	}
 	return o
 }
