@@ -117,9 +117,9 @@ func (s *Sink) producerOptions(f topicFacts) []kgo.Opt {
 }
 
 // plainOptions are those of a client at least once. Readers wait for its records, so none waits for others to keep it
-// company: those that come while the broker is still at the ones before go together, as many as it takes to keep up.
+// company: those that come while requests are under way go together.
 func (s *Sink) plainOptions(f topicFacts) []kgo.Opt {
-	return append(s.producerOptions(f), kgo.ProducerLinger(0), kgo.MaxProduceRequestsInflightPerBroker(1))
+	return append(s.producerOptions(f), kgo.ProducerLinger(0))
 }
 
 // txOptions are those of a client that holds one transaction.

@@ -18,6 +18,7 @@
 //	sum, avg bigint low and high half of a 128-bit sum · number of values
 //	sum, avg double bits of the sum · number
 //	sum, avg dec.   low and high half of the unscaled sum · number; its top bit marks an overflow
+//	                (none if an earlier sum or avg adds up the same: its words are read)
 //	min, max        value (decimals: two words; text: none, it is a variable field) · 1 if there is a value
 //
 // Sums are wide, so that folding never fails and does not depend on the order: a sum that does not fit its

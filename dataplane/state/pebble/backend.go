@@ -41,8 +41,10 @@ type Backend struct {
 
 	// frozen is the newest one. Owner only.
 	frozen *frozen
-	// health is the newest error of Pebble's background work, until a flush succeeds.
+	// health is the newest error of Pebble's background work, until the disk has taken a table.
 	health failure
+	// compacted has something when a compaction has ended.
+	compacted chan struct{}
 
 	// use is held shared while a Persist runs, exclusively by Close.
 	use    sync.RWMutex
@@ -56,6 +58,8 @@ type Backend struct {
 	// writes counts the batches and runs that reached the database; unflushed says that a memtable may have some.
 	writes    atomic.Int64
 	unflushed atomic.Bool
+	// running is the size of the frozen content that is being sorted.
+	running atomic.Int64
 }
 
 // linked is the hard-link checkpoint whose files the newest Persist has uploaded, or Restore has downloaded. It is
@@ -79,7 +83,7 @@ func openOn(fs vfs.FS, cfg state.Config) (*Backend, error) {
 	if cfg.MaxParallelism < 1 || cfg.MaxParallelism > maxGroups {
 		return nil, fmt.Errorf("open pebble state: max parallelism %d is not in [1, %d]", cfg.MaxParallelism, maxGroups)
 	}
-	b := &Backend{fs: fs, cfg: cfg, limit: cfg.CacheBytes, known: map[string]checkpoint.File{}}
+	b := &Backend{fs: fs, cfg: cfg, limit: cfg.CacheBytes, known: map[string]checkpoint.File{}, compacted: make(chan struct{}, 1)}
 	if b.limit <= 0 {
 		b.limit = DefaultCacheBytes
 	}
@@ -102,12 +106,31 @@ func (b *Backend) files() vfs.FS { return volatile{b.fs} }
 func (b *Backend) dir() string { return filepath.Join(b.cfg.Dir, "db") }
 
 func (b *Backend) openDB() (err error) {
-	b.db, err = pebble.Open(b.dir(), options(b.files(), b.limit, b.health.set, b.health.clear))
+	b.db, err = pebble.Open(b.dir(), options(b.files(), b.limit, b.events()))
 	if err != nil {
 		b.db = nil
 		return fmt.Errorf("open database: %w", err)
 	}
 	return nil
+}
+
+// events keeps health and compacted.
+func (b *Backend) events() *pebble.EventListener {
+	return &pebble.EventListener{
+		BackgroundError: b.health.set,
+		DataCorruption:  func(i pebble.DataCorruptionInfo) { b.health.set(fmt.Errorf("%s", i)) },
+		FlushEnd: func(i pebble.FlushInfo) {
+			if i.Err == nil {
+				b.health.clear()
+			}
+		},
+		CompactionEnd: func(pebble.CompactionInfo) {
+			select {
+			case b.compacted <- struct{}{}:
+			default:
+			}
+		},
+	}
 }
 
 // Table implements state.Backend.
@@ -123,10 +146,10 @@ func (b *Backend) Buckets(name string, l state.Layout) (state.Buckets, error) {
 // Pending implements state.Pending.
 func (b *Backend) Pending() bool { return b.set.Pending() }
 
-// Bytes implements state.Backend: the working copy and the database's cache and memtables.
+// Bytes implements state.Backend: the working copy, frozen content and the database's cache and memtables.
 func (b *Backend) Bytes() int64 {
 	m := b.db.Metrics()
-	return b.set.Bytes() + m.BlockCache.Size + int64(m.MemTable.Size)
+	return b.set.Bytes() + b.running.Load() + m.BlockCache.Size + int64(m.MemTable.Size)
 }
 
 // EndBatch implements state.Backend.

@@ -26,7 +26,8 @@
 //
 // Persist sorts the frozen content, in runs of 64 MiB at most, writes it into tables, which the database takes as they are
 // (no memtable sees it), and makes a hard-link checkpoint. Its files are uploaded unless the store may still name the same
-// file of an earlier checkpoint. A run is a layer: compactions merge what four of them have of the same keys.
+// file of an earlier checkpoint. A run is a layer, and so are the range deletions of dropped buckets, which go first, through
+// the memtable: compactions merge what four layers have of the same keys.
 // Restoring the same key groups opens the files as they are; otherwise the own key groups of every overlapping source
 // are copied.
 package pebble

@@ -34,7 +34,10 @@ const indexBytes = 256 << 10
 
 // runs is how many layers of tables lie on each other, a checkpoint's or a flushed memtable's each, before a compaction
 // merges them. Pebble counts every one twice.
-const runs = 4
+const (
+	runs   = 4
+	stopAt = 6 * runs // layers at which writes wait for compactions
+)
 
 // manifestBytes is the size at which a database begins a new manifest, once enough has happened to make the old one worth
 // replacing. Every checkpoint copies the manifest record by record, with a buffer for each, and uploads it: with Pebble's
@@ -45,7 +48,7 @@ const manifestBytes = 16 << 10
 // a sixteenth, within limits: what is hot is in the working copy. Pebble takes the memtables out of the size
 // of its cache, so they are added to it: a cache smaller than the memtables would hold nothing, not even the
 // tables' filters.
-func options(fs vfs.FS, cacheBytes int64, failed func(error), works func()) *pebble.Options {
+func options(fs vfs.FS, cacheBytes int64, events *pebble.EventListener) *pebble.Options {
 	memTable := min(max(cacheBytes/16, minMemTable), maxMemTable)
 	o := &pebble.Options{
 		FS:                          fs,
@@ -56,18 +59,10 @@ func options(fs vfs.FS, cacheBytes int64, failed func(error), works func()) *peb
 		MemTableSize:                uint64(memTable),
 		MemTableStopWritesThreshold: memTables,
 		L0CompactionThreshold:       2 * runs,
-		L0StopWritesThreshold:       6 * runs,
+		L0StopWritesThreshold:       stopAt,
 		MaxOpenFiles:                256,
 		MaxManifestFileSize:         manifestBytes,
-		EventListener: &pebble.EventListener{
-			BackgroundError: failed,
-			DataCorruption:  func(i pebble.DataCorruptionInfo) { failed(fmt.Errorf("%s", i)) },
-			FlushEnd: func(i pebble.FlushInfo) {
-				if i.Err == nil {
-					works()
-				}
-			},
-		},
+		EventListener:               events,
 	}
 	// What is ingested is newer than any memtable; without a log it cannot wait in their queue.
 	o.Experimental.DisableIngestAsFlushable = func() bool { return true }
@@ -83,7 +78,7 @@ func options(fs vfs.FS, cacheBytes int64, failed func(error), works func()) *peb
 
 // readOnly are the options with which a downloaded source is read once, from end to end.
 func readOnly() *pebble.Options {
-	o := options(vfs.Default, 0, func(error) {}, func() {})
+	o := options(vfs.Default, 0, &pebble.EventListener{})
 	o.ReadOnly = true
 	o.ErrorIfNotExists = true
 	return o

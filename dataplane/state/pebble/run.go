@@ -24,7 +24,7 @@ type run struct {
 	bytes  int
 	// records are in the order in which they came, those of one key group after those of another once sort has been called.
 	records []located
-	ranges  []located // range deletions
+	ranges  []located // range deletions, in the order in which they came
 }
 
 // located is a record of a run.
@@ -126,13 +126,14 @@ func (r *run) common(part []located) int {
 	return n
 }
 
-// deleted reports whether a newer range deletion of the run covers the record.
+// deleted reports whether a newer range deletion of the run covers the record. Most runs begin with theirs.
 func (r *run) deleted(l located, key []byte) bool {
-	for _, d := range r.ranges {
-		if d.at > l.at {
-			if del := r.record(d); bytes.Compare(del.Key, key) <= 0 && bytes.Compare(key, del.Value) < 0 {
-				return true
-			}
+	for _, d := range slices.Backward(r.ranges) {
+		if d.at < l.at {
+			return false
+		}
+		if del := r.record(d); bytes.Compare(del.Key, key) <= 0 && bytes.Compare(key, del.Value) < 0 {
+			return true
 		}
 	}
 	return false
@@ -146,7 +147,7 @@ func (r *run) writeTo(ctx context.Context, t *tables) error {
 			return context.Cause(ctx)
 		}
 		rec := r.record(l)
-		if bytes.Equal(rec.Key, last) || len(r.ranges) > 0 && r.deleted(l, rec.Key) {
+		if bytes.Equal(rec.Key, last) || r.deleted(l, rec.Key) {
 			continue
 		}
 		last = rec.Key
@@ -167,13 +168,16 @@ func (r *run) writeTo(ctx context.Context, t *tables) error {
 func (f *frozen) applyAll(ctx context.Context) error {
 	q := f.b.set.Queue()
 	r := &run{groups: f.b.cfg.KeyRange}
+	defer f.b.running.Store(0)
 	for {
 		chunk, ok, err := q.Next(ctx)
 		switch {
 		case err != nil:
 			err = fmt.Errorf("wait for the frozen content: %w", err)
 		case ok:
-			if err = r.add(chunk); err == nil && r.bytes < runBytes {
+			err = r.add(chunk)
+			f.b.running.Store(int64(r.bytes))
+			if err == nil && r.bytes < runBytes {
 				continue
 			}
 		}
@@ -199,6 +203,9 @@ func (f *frozen) settle(ctx context.Context, r *run) (err error) {
 	if len(r.chunks) == 0 {
 		return nil
 	}
+	if err := f.room(ctx); err != nil {
+		return fmt.Errorf("wait for compactions: %w", err)
+	}
 	if err := f.deleteRanges(r); err != nil {
 		return err
 	}
@@ -221,6 +228,24 @@ func (f *frozen) settle(ctx context.Context, r *run) (err error) {
 		f.b.set.Queue().Recycle(c)
 	}
 	return nil
+}
+
+// room waits while compactions are so far behind that Pebble would stop every write, which does not concern tables that
+// are handed to it, but what it cannot merge in time makes every look-up dearer.
+func (f *frozen) room(ctx context.Context) error {
+	for {
+		failed, merged := f.b.health.next(), f.b.compacted
+		if f.b.db.Metrics().Levels[0].Sublevels < stopAt {
+			return nil
+		}
+		select {
+		case <-merged:
+		case err := <-failed:
+			return fmt.Errorf("background work failed: %w", err)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 func (f *frozen) deleteRanges(r *run) error {

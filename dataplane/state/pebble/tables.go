@@ -12,8 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// sizeEvery is the number of records between two looks at the size of a table.
-const sizeEvery = 64
+// sizeEvery is how many bytes of records come between two looks at the size of a table.
+const sizeEvery = 16 << 10
 
 // tables writes records that come in the order of their keys, each key once, into tables beside the database, and hands
 // them to it: sorted already, they need no memtable, and no flush of one. One goroutine.
@@ -22,18 +22,18 @@ type tables struct {
 	opts  sstable.WriterOptions
 	paths []string
 	w     *sstable.Writer
-	n     int // records in w
+	fresh int // bytes of records since the last look at the size of w
 }
 
 func (b *Backend) newTables() *tables {
-	o := options(b.files(), b.limit, nil, nil)
+	o := options(b.files(), b.limit, nil)
 	o.EnsureDefaults()
 	return &tables{b: b, opts: o.MakeWriterOptions(0, b.db.TableFormat())}
 }
 
 // set adds a key with its value.
 func (t *tables) set(key, value []byte) error {
-	if err := t.room(); err != nil {
+	if err := t.room(len(key) + len(value)); err != nil {
 		return err
 	}
 	return t.w.Set(key, value)
@@ -41,20 +41,22 @@ func (t *tables) set(key, value []byte) error {
 
 // delete adds the deletion of a key.
 func (t *tables) delete(key []byte) error {
-	if err := t.room(); err != nil {
+	if err := t.room(len(key)); err != nil {
 		return err
 	}
 	return t.w.Delete(key)
 }
 
-// room begins a table if there is none, or the one there is has its size.
-func (t *tables) room() error {
-	if t.w != nil && t.n%sizeEvery == 0 && t.w.Raw().EstimatedSize() >= tableBytes {
-		if err := t.finish(); err != nil {
-			return err
+// room begins a table if there is none, or the one there is has its size, for a record of n bytes.
+func (t *tables) room(n int) error {
+	if t.w != nil && t.fresh >= sizeEvery {
+		if t.fresh = 0; t.w.Raw().EstimatedSize() >= tableBytes {
+			if err := t.finish(); err != nil {
+				return err
+			}
 		}
 	}
-	t.n++
+	t.fresh += n
 	if t.w != nil {
 		return nil
 	}
@@ -63,7 +65,7 @@ func (t *tables) room() error {
 	if err != nil {
 		return err
 	}
-	t.paths, t.n = append(t.paths, path), 1
+	t.paths = append(t.paths, path)
 	t.w = sstable.NewWriter(objstorageprovider.NewFileWritable(f), t.opts)
 	return nil
 }
@@ -86,7 +88,8 @@ func (t *tables) ingest(ctx context.Context) error {
 		return fmt.Errorf("add %d tables to the database: %w", len(t.paths), err)
 	}
 	t.b.writes.Add(1)
-	t.paths = nil // the database has removed them
+	t.b.health.clear() // the disk takes tables
+	t.paths = nil      // the database has removed them
 	return nil
 }
 
