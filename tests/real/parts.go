@@ -131,16 +131,20 @@ func (c *Cluster) StartProcess(o ProcessOptions) *Process {
 	return p
 }
 
-// gossip is the address of the first worker's cluster membership.
+// gossip is the address at which a living member of the cluster is found.
 func (c *Cluster) gossip() string {
-	var members []struct {
-		Gossip string `json:"gossip"`
-	}
+	var members []struct{ Status, Gossip string }
 	_, body := Get(c.Ctx, c.Workers[0].HTTP()+"/members")
-	if err := json.Unmarshal([]byte(body), &members); err != nil || len(members) == 0 {
+	if err := json.Unmarshal([]byte(body), &members); err != nil {
 		c.t.Fatalf("members of the cluster: %v: %s", err, body)
 	}
-	return members[0].Gossip
+	for _, m := range members { // those that ended are listed for a while
+		if m.Status == "alive" {
+			return m.Gossip
+		}
+	}
+	c.t.Fatalf("no member of the cluster is alive: %s", body)
+	return ""
 }
 
 // Log is what the process has printed.
