@@ -40,7 +40,8 @@ type Fetch struct {
 	Split Split
 	// Records may be nil or empty: then only the position (or a newly found split) is news.
 	Records *format.Records
-	// Lag is the number of records between Position and what the split has now; −1 unknown.
+	// Lag is the number of records between Position and what the split has now; −1 unknown. Of a split that
+	// has nothing left but has not ended, 0 is said again at least every second: silence is not idleness.
 	Lag int64
 	// Gap is the number of records that were lost before these and skipped because the user allowed it
 	// (on_lost: earliest).

@@ -102,8 +102,10 @@ func TestBusySourceNoticesIdleSplits(t *testing.T) {
 	l, src := newLog(), &testSource{fetches: make(chan connector.Fetch, 100), told: make(chan []connector.Split, 10)}
 	v := sourceVertex(src, operator.Fail)
 	v.Source.IdleAfter = time.Microsecond
-	src.fetches <- connector.Fetch{Split: connector.Split{ID: "1", End: connector.NoEnd}}
 	for i := range int64(50) {
+		if i < 2 { // nothing is left in the other, and again
+			src.fetches <- connector.Fetch{Split: connector.Split{ID: "1", End: connector.NoEnd}}
+		}
 		src.send(i, connector.NoEnd, 100+i)
 	}
 	run(t, Config{

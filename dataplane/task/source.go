@@ -130,8 +130,6 @@ func (h *sourceHead) run(ctx context.Context) error {
 	if err := h.emitMark(); err != nil {
 		return err
 	}
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
 	fetches := h.reader.Fetches()
 	for {
 		if h.ended {
@@ -147,17 +145,11 @@ func (h *sourceHead) run(ctx context.Context) error {
 			}
 		case <-h.wake:
 			err = h.letters()
-		case <-timer.C:
-			err = h.emitMark()
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		switch {
-		case err != nil:
-		case len(fetches) == 0:
-			err = h.rest(timer)
-		default:
-			h.gen.Tick(h.now()) // a split falls idle while others keep the subtask busy
+		if err == nil && len(fetches) == 0 {
+			err = h.rest()
 		}
 		if err != nil {
 			return err
@@ -165,9 +157,8 @@ func (h *sourceHead) run(ctx context.Context) error {
 	}
 }
 
-// rest is called when nothing is waiting: open batches leave, frozen state is paid down, the timer is set to
-// the next moment at which a split becomes idle.
-func (h *sourceHead) rest(timer *time.Timer) error {
+// rest is called when nothing is waiting: open batches leave, frozen state is paid down, the watermark goes on.
+func (h *sourceHead) rest() error {
 	if err := h.s.chain.flush(); err != nil {
 		return err
 	}
@@ -176,11 +167,6 @@ func (h *sourceHead) rest(timer *time.Timer) error {
 			return err
 		}
 	}
-	d := time.Hour
-	if next := h.gen.Tick(h.now()); next != watermark.Max {
-		d = max(time.Duration(next-h.now())*time.Microsecond, time.Millisecond)
-	}
-	timer.Reset(d)
 	return h.emitMark()
 }
 

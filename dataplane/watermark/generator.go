@@ -13,8 +13,9 @@ type Options struct {
 //
 // A subtask without partitions is idle at once and says nothing: not None, which would hold everybody up,
 // and not Max, which would close everybody's windows. A partition is idle once there has been nothing to read
-// in it for IdleAfter: silence because the broker does not answer is not idleness, so the source must say
-// Empty. A partition that has never had a row becomes idle like any other.
+// in it for IdleAfter, by reports that follow each other closely: silence, because the broker does not answer or
+// the process stood still, is not idleness, and rows that were written meanwhile would come late. A partition that
+// has never had a row becomes idle like any other.
 type Generator struct {
 	opts       Options
 	merger     *Merger
@@ -24,10 +25,15 @@ type Generator struct {
 
 type partition struct {
 	maxAt int64
-	// emptySince is when the partition was first found empty without a row since; valid if empty.
-	emptySince int64
-	empty      bool
+	// emptySince is when the partition was first found empty, without a row or a silence since, emptyAt when
+	// it was last; valid if empty.
+	emptySince, emptyAt int64
+	empty               bool
 }
+
+// maxSilence is how many microseconds may lie between two reports that a partition is empty, for the time
+// between them to count.
+const maxSilence = 2_000_000
 
 // NewGenerator returns a generator without partitions.
 func NewGenerator(o Options) *Generator { return &Generator{opts: o, merger: NewMerger(0)} }
@@ -59,38 +65,17 @@ func (g *Generator) ObserveMark(p int, w int64) {
 	g.merger.Advance(p, min(w, Max-1))
 }
 
-// Empty says that at now there was nothing left to read in partition p.
+// Empty says that at now there was nothing left to read in partition p. It must be said again and again: once
+// it has been true for IdleAfter, p is idle.
 func (g *Generator) Empty(p int, now int64) {
 	q := &g.partitions[p]
-	if !q.empty {
+	if !q.empty || now > Add(q.emptyAt, maxSilence) {
 		q.empty, q.emptySince = true, now
 	}
-	g.idleIfDue(p, now)
-}
-
-// Tick lets time pass: partitions that have been empty for long enough become idle. It returns when the next
-// one will, on the same clock, or Max.
-func (g *Generator) Tick(now int64) (next int64) {
-	next = Max
-	for p := range g.partitions {
-		if due, ok := g.idleIfDue(p, now); ok {
-			next = min(next, due)
-		}
+	q.emptyAt = now
+	if g.opts.IdleAfter > 0 && g.merger.states[p] == active && now >= Add(q.emptySince, g.opts.IdleAfter) {
+		g.merger.SetIdle(p)
 	}
-	return next
-}
-
-// idleIfDue makes p idle if it is due; otherwise it says when p will be, if nothing comes.
-func (g *Generator) idleIfDue(p int, now int64) (due int64, pending bool) {
-	q := &g.partitions[p]
-	if !q.empty || g.opts.IdleAfter <= 0 || g.merger.states[p] != active {
-		return 0, false
-	}
-	if due := Add(q.emptySince, g.opts.IdleAfter); now < due {
-		return due, true
-	}
-	g.merger.SetIdle(p)
-	return 0, false
 }
 
 // End says that partition p of a bounded source has been read to its end.

@@ -41,18 +41,19 @@ func TestPartitionLessSubtasks(t *testing.T) {
 	if got := window.Watermark(); got != None {
 		t.Errorf("before the idle timeout: got %d, want None", got)
 	}
-	for i := 1; i < 4; i++ {
-		sources[i].Tick(5*second - 1)
+	empty := func(from, to int64) { // it is said every second
+		for at := from; at <= to; at += second {
+			for i := 1; i < 4; i++ {
+				sources[i].Empty(0, at)
+			}
+		}
 	}
+	empty(second, 5*second-1)
 	forward()
 	if got := window.Watermark(); got != None {
 		t.Errorf("a microsecond before the idle timeout: got %d, want None", got)
 	}
-	for i := 1; i < 4; i++ {
-		if next := sources[i].Tick(5 * second); next != Max {
-			t.Errorf("after the timeout: next tick %d, want none", next)
-		}
-	}
+	empty(5*second, 5*second)
 	forward()
 	if got, want := window.Watermark(), int64(60*second-1); got != want {
 		t.Errorf("after the idle timeout: got %d, want %d", got, want)
@@ -66,28 +67,32 @@ func TestPartitionLessSubtasks(t *testing.T) {
 	}
 }
 
-// Ensure that a partition with unread rows is never idle, however long the broker takes.
-func TestBehindIsNotIdle(t *testing.T) {
-	g := NewGenerator(Options{IdleAfter: second})
+// Ensure that a partition is idle after reports that it is empty only, however long nothing is heard of it.
+func TestSilenceIsNotIdleness(t *testing.T) {
+	g := NewGenerator(Options{IdleAfter: 5 * second})
 	slow, fast := g.Add(None), g.Add(None)
 	g.Observe(fast, 10*second)
-	if next := g.Tick(1000 * second); next != Max {
-		t.Errorf("next tick: got %d, want none", next)
+	g.Observe(slow, second)
+	said := func(from, to int64) {
+		for at := from; at <= to; at += second {
+			g.Empty(slow, at)
+		}
 	}
-	if w, _ := g.Watermark(); w != None {
-		t.Errorf("got %d, want None: partition 0 has not said that it is empty", w)
+	held := func(when string) {
+		t.Helper()
+		if w, _ := g.Watermark(); w != second-1 {
+			t.Errorf("%s: got %d, want %d", when, w, second-1)
+		}
 	}
-	g.Empty(slow, 1000*second)
-	if next, want := g.Tick(1000*second), int64(1001*second); next != want {
-		t.Errorf("next tick: got %d, want %d", next, want)
-	}
+	held("nothing was said")
+	said(100*second, 104*second)
+	held("empty for four seconds")
 	g.Observe(slow, second) // a row in between starts the count again
-	g.Empty(slow, 1001*second)
-	g.Tick(1001 * second)
-	if w, _ := g.Watermark(); w != second-1 {
-		t.Errorf("got %d, want %d", w, second-1)
-	}
-	g.Empty(slow, 1002*second)
+	said(105*second, 109*second)
+	held("empty for four seconds again")
+	said(112*second, 116*second) // the broker was away for three seconds; what was written meanwhile is to come
+	held("a silence, and four seconds")
+	said(117*second, 117*second)
 	if w, _ := g.Watermark(); w != 10*second-1 {
 		t.Errorf("idle now: got %d, want %d", w, 10*second-1)
 	}

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -15,6 +16,8 @@ import (
 const (
 	// fetchWaitMillis is how long a broker holds a fetch that has nothing to answer with.
 	fetchWaitMillis = 250
+	// emptyAgain is how often the subtask hears that a partition has nothing left.
+	emptyAgain = 200 * time.Millisecond
 	// recordsBytes is about how many decompressed bytes one Records holds at most.
 	recordsBytes = 4 << 20
 )
@@ -105,7 +108,7 @@ func (r *reader) take(p *partition, rp *kmsg.FetchResponseTopicPartition) error 
 				// Brokers send the first batch whole, however large. Another one would have us ask for ever.
 				return r.about(p, fmt.Errorf("the broker sent %d bytes and no whole batch", len(rp.RecordBatches)))
 			}
-			if lag == p.lag {
+			if lag == p.lag && (lag > 0 || time.Since(p.told) < emptyAgain) {
 				return nil // no news
 			}
 		}
@@ -114,7 +117,7 @@ func (r *reader) take(p *partition, rp *kmsg.FetchResponseTopicPartition) error 
 		if !r.send(connector.Fetch{Split: split, Records: records, Lag: lag}) {
 			return nil // closed: the position does not matter any more
 		}
-		p.split, p.lag = split, lag
+		p.split, p.lag, p.told = split, lag, time.Now()
 		if records == nil {
 			return nil
 		}

@@ -37,8 +37,9 @@ type partition struct {
 	id    int32
 	topic topicID
 	split connector.Split
-	// lag is what was last told.
-	lag int64
+	// lag is what was last told, at told.
+	lag  int64
+	told time.Time
 	// leader is who has it, as far as known.
 	leader leader
 	busy   bool
