@@ -16,28 +16,18 @@ func TestEmptyIsSaidAgain(t *testing.T) {
 	produce(t, conn.Brokers, "t", 0, 0, 10)
 	s := NewSource(SourceConfig{Conn: conn, Topic: "t"})
 	l := openTail(t, s, 0, 1, resolve(t, s))
-	said := map[string]int{}
-	for said["0"] < 4 || said["1"] < 4 {
-		select {
-		case f := <-l.r.Fetches():
-			if l.take(f); f.Lag == 0 {
-				said[f.Split.ID]++
-			}
-		case <-time.After(testTimeout):
-			t.Fatalf("said that nothing is left: %v times, want four of each", said)
-		}
-	}
+	l.until(func() bool { return l.empty["0"] >= 4 && l.empty["1"] >= 4 })
 	l.wantNumbers("0", 0, 10)
 	c.Close()
-	quiet := time.NewTimer(5 * emptyAgain)
-	for {
+	for range fetchesWaiting + 2 { // what was on its way
 		select {
-		case f := <-l.r.Fetches():
-			if quiet.Reset(5 * emptyAgain); f.Err != nil {
-				t.Fatal(f.Err)
+		case f, ok := <-l.r.Fetches():
+			if !ok || f.Err != nil {
+				t.Fatalf("the reader ended: %v", f.Err)
 			}
-		case <-quiet.C: // what was on its way has come
+		case <-time.After(5 * emptyAgain):
 			return
 		}
 	}
+	t.Error("a partition is said to be empty while no broker answers")
 }

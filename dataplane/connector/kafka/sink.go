@@ -108,7 +108,6 @@ func (s *Sink) producerOptions(f topicFacts) []kgo.Opt {
 		kgo.MaxBufferedBytes(s.cfg.BufferBytes),
 		kgo.MaxBufferedRecords(1 << 20),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.ProducerLinger(5 * time.Millisecond), // nobody reads a transaction before its end
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		// Records with a key go where Java's default partitioner puts them.
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
@@ -122,9 +121,11 @@ func (s *Sink) plainOptions(f topicFacts) []kgo.Opt {
 	return append(s.producerOptions(f), kgo.ProducerLinger(0))
 }
 
-// txOptions are those of a client that holds one transaction.
+// txOptions are those of a client that holds one transaction, of which nobody reads anything before its end: full batches
+// are worth a wait.
 func (s *Sink) txOptions(f topicFacts, id string) []kgo.Opt {
-	opts := append(s.producerOptions(f), kgo.TransactionalID(id), kgo.TransactionTimeout(f.txTimeout), kgo.RetryTimeoutFn(askOnce))
+	opts := append(s.producerOptions(f), kgo.ProducerLinger(5*time.Millisecond), kgo.TransactionalID(id),
+		kgo.TransactionTimeout(f.txTimeout), kgo.RetryTimeoutFn(askOnce))
 	if f.protocol < 2 {
 		opts = append(opts, kgo.MaxVersions(protocol1()))
 	}

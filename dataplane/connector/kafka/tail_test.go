@@ -29,6 +29,7 @@ type tail struct {
 	values  map[string][]string
 	splits  map[string]connector.Split
 	lag     map[string]int64
+	empty   map[string]int // how often there was said to be nothing left
 	gap     int64
 	lastErr error
 }
@@ -38,7 +39,7 @@ func openTail(t testing.TB, s *Source, index, p int, splits []connector.Split) *
 	r, err := s.Open(t.Context(), index, p, splits)
 	must(t, err)
 	t.Cleanup(func() { _ = r.Close() })
-	return &tail{t: t, r: r, values: map[string][]string{}, splits: map[string]connector.Split{}, lag: map[string]int64{}}
+	return &tail{t: t, r: r, values: map[string][]string{}, splits: map[string]connector.Split{}, lag: map[string]int64{}, empty: map[string]int{}}
 }
 
 // until reads until enough is true, or the reader ends (with an error or not).
@@ -78,6 +79,9 @@ func (l *tail) take(f connector.Fetch) {
 	}
 	l.splits[id], l.lag[id] = f.Split, f.Lag
 	l.gap += f.Gap
+	if f.Lag == 0 {
+		l.empty[id]++
+	}
 }
 
 // wantNumbers checks that the values of a split are from, from+1, …, to-1.

@@ -171,16 +171,12 @@ func (b *Backend) copySource(ctx context.Context, i int, s checkpoint.OperatorSt
 func (b *Backend) copyGroups(ctx context.Context, db *pebble.DB, own job.KeyGroupRange) (err error) {
 	t := b.newTables()
 	defer func() { err = errors.Join(err, t.abandon()) }()
-	n := 0
 	err = scan(db, groupStart(own.From), groupStart(own.To), func(it *pebble.Iterator) error {
-		if n++; n%4096 == 0 && ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
 		v, err := it.ValueAndErr()
 		if err != nil {
 			return err
 		}
-		return t.set(it.Key(), v)
+		return t.set(ctx, it.Key(), v)
 	})
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ type run struct {
 
 // located is a record of a run.
 type located struct {
-	prefix uint64 // eight bytes of the key behind what all keys of the key group have in common
+	prefix uint64 // the key group; once sorted by it, eight bytes of the key behind what all keys of the group have in common
 	at     uint64 // chunk (upper half) and offset in it: later ones are newer
 }
 
@@ -43,11 +43,18 @@ func (r *run) add(chunk []byte) error {
 		if err != nil {
 			return err
 		}
-		at := located{at: n | uint64(len(chunk)-len(left))}
+		g, _, _, err := table.ParseHeader(rec.Key)
+		if err != nil {
+			return err
+		}
+		if !r.groups.Contains(g) {
+			return fmt.Errorf("a key of key group %d, which is not in %s", g, r.groups)
+		}
+		l := located{prefix: uint64(g - r.groups.From), at: n | uint64(len(chunk)-len(left))}
 		if rec.Op == table.OpDeleteRange {
-			r.ranges = append(r.ranges, at)
+			r.ranges = append(r.ranges, l)
 		} else {
-			r.records = append(r.records, at)
+			r.records = append(r.records, l)
 		}
 		left = rest
 	}
@@ -61,23 +68,18 @@ func (r *run) record(l located) table.Record {
 
 // sort sorts the records by key, newest first: first by key group, of which there are few, then each of these small parts
 // by what distinguishes its keys.
-func (r *run) sort() error {
-	ends := make([]int, r.groups.To-r.groups.From+1)
+func (r *run) sort() {
+	ends := make([]int, r.groups.To-r.groups.From+1) // of key group g at g+1, until the records are placed
 	for _, l := range r.records {
-		g := job.KeyGroup(binary.BigEndian.Uint16(r.record(l).Key))
-		if !r.groups.Contains(g) {
-			return fmt.Errorf("a key of key group %d, which is not in %s", g, r.groups)
-		}
-		ends[g-r.groups.From+1]++
+		ends[l.prefix+1]++
 	}
 	for g := range ends[1:] {
 		ends[g+1] += ends[g]
 	}
 	sorted := make([]located, len(r.records))
 	for _, l := range r.records {
-		g := &ends[job.KeyGroup(binary.BigEndian.Uint16(r.record(l).Key))-r.groups.From]
-		sorted[*g] = l
-		*g++
+		sorted[ends[l.prefix]] = l
+		ends[l.prefix]++
 	}
 	r.records = sorted
 	from := 0
@@ -85,7 +87,6 @@ func (r *run) sort() error {
 		r.sortGroup(sorted[from:to])
 		from = to
 	}
-	return nil
 }
 
 func (r *run) sortGroup(part []located) {
@@ -142,10 +143,7 @@ func (r *run) deleted(l located, key []byte) bool {
 // writeTo adds the sorted records to t: of each key the newest.
 func (r *run) writeTo(ctx context.Context, t *tables) error {
 	var last []byte
-	for i, l := range r.records {
-		if i%4096 == 0 && ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
+	for _, l := range r.records {
 		rec := r.record(l)
 		if bytes.Equal(rec.Key, last) || r.deleted(l, rec.Key) {
 			continue
@@ -153,9 +151,9 @@ func (r *run) writeTo(ctx context.Context, t *tables) error {
 		last = rec.Key
 		var err error
 		if rec.Op == table.OpSet {
-			err = t.set(rec.Key, rec.Value)
+			err = t.set(ctx, rec.Key, rec.Value)
 		} else {
-			err = t.delete(rec.Key)
+			err = t.delete(ctx, rec.Key)
 		}
 		if err != nil {
 			return err
@@ -203,7 +201,7 @@ func (f *frozen) settle(ctx context.Context, r *run) (err error) {
 	if len(r.chunks) == 0 {
 		return nil
 	}
-	if err := f.room(ctx); err != nil {
+	if err := f.awaitCompactions(ctx); err != nil {
 		return fmt.Errorf("wait for compactions: %w", err)
 	}
 	if err := f.deleteRanges(r); err != nil {
@@ -213,9 +211,7 @@ func (f *frozen) settle(ctx context.Context, r *run) (err error) {
 	if err := f.flush(ctx); err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}
-	if err := r.sort(); err != nil {
-		return err
-	}
+	r.sort()
 	t := f.b.newTables()
 	defer func() { err = errors.Join(err, t.abandon()) }()
 	if err := r.writeTo(ctx, t); err != nil {
@@ -230,16 +226,16 @@ func (f *frozen) settle(ctx context.Context, r *run) (err error) {
 	return nil
 }
 
-// room waits while compactions are so far behind that Pebble would stop every write, which does not concern tables that
-// are handed to it, but what it cannot merge in time makes every look-up dearer.
-func (f *frozen) room(ctx context.Context) error {
+// awaitCompactions waits while they are so far behind that Pebble would stop every write. Tables that are handed to it do
+// not stop, but what it cannot merge in time makes every look-up dearer.
+func (f *frozen) awaitCompactions(ctx context.Context) error {
 	for {
-		failed, merged := f.b.health.next(), f.b.compacted
+		failed := f.b.health.next()
 		if f.b.db.Metrics().Levels[0].Sublevels < stopAt {
 			return nil
 		}
 		select {
-		case <-merged:
+		case <-f.b.compacted:
 		case err := <-failed:
 			return fmt.Errorf("background work failed: %w", err)
 		case <-ctx.Done():

@@ -33,8 +33,8 @@ func appendRecord(chunk []byte, o operation) []byte {
 
 func drawOperation(t *rapid.T) operation {
 	key := func(name string) string {
-		group := string([]byte{0, byte(rapid.IntRange(0, 3).Draw(t, name+" group"))})
-		return group + rapid.StringOfN(rapid.SampledFrom([]rune("ab\x00")), 0, 10, -1).Draw(t, name)
+		group := job.KeyGroup(rapid.IntRange(0, 3).Draw(t, name+" group"))
+		return string(table.AppendHeader(nil, group, 7)) + rapid.StringOfN(rapid.SampledFrom([]rune("ab\x00")), 0, 10, -1).Draw(t, name)
 	}
 	switch o := (operation{op: table.OpSet, key: key("key")}); rapid.IntRange(0, 9).Draw(t, "operation") {
 	case 0:

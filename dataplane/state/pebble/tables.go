@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// sizeEvery is how many bytes of records come between two looks at the size of a table.
+// sizeEvery is how many bytes of records come between two looks at the size of a table and at the context.
 const sizeEvery = 16 << 10
 
 // tables writes records that come in the order of their keys, each key once, into tables beside the database, and hands
@@ -32,25 +32,28 @@ func (b *Backend) newTables() *tables {
 }
 
 // set adds a key with its value.
-func (t *tables) set(key, value []byte) error {
-	if err := t.room(len(key) + len(value)); err != nil {
+func (t *tables) set(ctx context.Context, key, value []byte) error {
+	if err := t.room(ctx, len(key)+len(value)); err != nil {
 		return err
 	}
 	return t.w.Set(key, value)
 }
 
 // delete adds the deletion of a key.
-func (t *tables) delete(key []byte) error {
-	if err := t.room(len(key)); err != nil {
+func (t *tables) delete(ctx context.Context, key []byte) error {
+	if err := t.room(ctx, len(key)); err != nil {
 		return err
 	}
 	return t.w.Delete(key)
 }
 
 // room begins a table if there is none, or the one there is has its size, for a record of n bytes.
-func (t *tables) room(n int) error {
-	if t.w != nil && t.fresh >= sizeEvery {
-		if t.fresh = 0; t.w.Raw().EstimatedSize() >= tableBytes {
+func (t *tables) room(ctx context.Context, n int) error {
+	if t.w == nil || t.fresh >= sizeEvery {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if t.fresh = 0; t.w != nil && t.w.Raw().EstimatedSize() >= tableBytes {
 			if err := t.finish(); err != nil {
 				return err
 			}
